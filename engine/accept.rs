@@ -1,0 +1,282 @@
+//! A reply becomes an output, or a rejection that says exactly why not.
+//!
+//! **Invariant:** whoever holds an [`Output`] knows that it is for this task, fits its model, stays inside its owned paths, and bears stamps no worker wrote.
+//! **Invariant:** an answer is never repaired, completed or guessed.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use serde_json::{Map, Value, json};
+
+use crate::{
+    ownership::{self, FilePath, OwnedPath, Require},
+    shape::Shape,
+};
+
+pub mod files;
+pub mod read;
+
+/// Why an attempt brought nothing that could be used. The word is what `failure_kind` says in the results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Failure {
+    RateLimited,
+    Overloaded,
+    Timeout,
+    Connection,
+    Authentication,
+    NotFound,
+    BadRequest,
+    Refused,
+    Truncated,
+    Empty,
+    NotJson,
+    WrongShape,
+    WrongTask,
+    OutsideOwnedPaths,
+    TooLong,
+    ProgramFailed,
+    TemplateFailed,
+    /// An attempt ended in a panic: our own mistake.
+    Internal,
+}
+
+impl Failure {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Failure::RateLimited => "rate_limited",
+            Failure::Overloaded => "overloaded",
+            Failure::Timeout => "timeout",
+            Failure::Connection => "connection",
+            Failure::Authentication => "authentication",
+            Failure::NotFound => "not_found",
+            Failure::BadRequest => "bad_request",
+            Failure::Refused => "refused",
+            Failure::Truncated => "truncated",
+            Failure::Empty => "empty",
+            Failure::NotJson => "not_json",
+            Failure::WrongShape => "wrong_shape",
+            Failure::WrongTask => "wrong_task",
+            Failure::OutsideOwnedPaths => "outside_owned_paths",
+            Failure::TooLong => "too_long",
+            Failure::ProgramFailed => "program_failed",
+            Failure::TemplateFailed => "template_failed",
+            Failure::Internal => "internal",
+        }
+    }
+
+    /// Whether the same question could get a better answer.
+    pub fn is_worth_a_retry(self) -> bool {
+        !matches!(
+            self,
+            Failure::Authentication
+                | Failure::NotFound
+                | Failure::BadRequest
+                | Failure::TemplateFailed
+        )
+    }
+
+    /// Whether the next attempt is shown what was wrong with this answer.
+    pub fn is_about_the_answer(self) -> bool {
+        matches!(
+            self,
+            Failure::Truncated
+                | Failure::Empty
+                | Failure::NotJson
+                | Failure::WrongShape
+                | Failure::WrongTask
+                | Failure::OutsideOwnedPaths
+                | Failure::TooLong
+        )
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// An attempt that brought nothing that could be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejection {
+    pub failure: Failure,
+    /// For people, and for the next attempt.
+    pub message: String,
+    /// The answer that was rejected, if there was one.
+    pub answer: Option<Arc<str>>,
+    /// The least time before another attempt, as the other side asked.
+    pub retry_after: Option<Duration>,
+}
+
+impl Rejection {
+    pub fn new(failure: Failure, message: impl Into<String>) -> Rejection {
+        Rejection {
+            failure,
+            message: message.into(),
+            answer: None,
+            retry_after: None,
+        }
+    }
+
+    pub fn with_answer(mut self, answer: &str) -> Rejection {
+        self.answer = Some(answer.into());
+        self
+    }
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.failure, self.message)
+    }
+}
+
+/// An answer that was accepted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Output {
+    pub value: Value,
+    /// The files the answer carries, each once.
+    pub files: Vec<EmittedFile>,
+    /// Keys of the answer that its model does not know, as JSON pointers. They are not in `value`.
+    pub dropped: Vec<String>,
+}
+
+/// A file that an answer carries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EmittedFile {
+    pub path: FilePath,
+    pub content: String,
+}
+
+/// What an output of a task has to be.
+#[derive(Debug, Clone)]
+pub struct Terms {
+    pub task_id: Arc<str>,
+    pub agent: Arc<str>,
+    /// The task's `kind`, where it has one: the output's must be the same.
+    pub kind: Option<Value>,
+    pub owned: Arc<[OwnedPath]>,
+    /// The owned paths as the planner wrote them.
+    pub owned_as_written: Value,
+    pub require: Require,
+    pub max_file_bytes: usize,
+}
+
+/// Reads the reply of an agent outside a batch: a value that fits its model, or a text.
+pub fn turn(text: &str, shape: Option<&Shape>) -> Result<(Value, Vec<String>), Rejection> {
+    match shape {
+        Some(shape) => fitted(text, shape),
+        None => Ok((loose(text), Vec::new())),
+    }
+}
+
+/// Accepts the reply to a task, or says why not.
+pub fn task(text: &str, shape: Option<&Shape>, terms: &Terms) -> Result<Output, Rejection> {
+    judge(text, shape, terms).map_err(|rejection| rejection.with_answer(text))
+}
+
+fn judge(text: &str, shape: Option<&Shape>, terms: &Terms) -> Result<Output, Rejection> {
+    let (value, dropped, raw) = match shape {
+        Some(shape) => {
+            let raw = read(text)?;
+            let fitted = fit(&raw, shape)?;
+            (fitted.0, fitted.1, raw)
+        }
+        None => {
+            let value = loose(text);
+            (value.clone(), Vec::new(), value)
+        }
+    };
+    let mut object = match value {
+        Value::Object(object) => object,
+        Value::String(text) => Map::from_iter([("agent_message".to_owned(), Value::String(text))]),
+        other => Map::from_iter([("agent_message".to_owned(), json!(other.to_string()))]),
+    };
+    same("task_id", &mut object, &json!(&*terms.task_id))?;
+    if let Some(kind) = &terms.kind {
+        same("kind", &mut object, kind)?;
+    }
+
+    let files = files::collect(&raw, terms.max_file_bytes)?;
+    let paths: Vec<FilePath> = files.iter().map(|it| it.path.clone()).collect();
+    let violations = ownership::check_output(&paths, &terms.owned, terms.require);
+    if !violations.is_empty() {
+        let messages: Vec<String> = violations.iter().map(ToString::to_string).collect();
+        let message = messages.join("; ");
+        return Err(Rejection::new(Failure::OutsideOwnedPaths, message));
+    }
+    if !files.is_empty() {
+        let code_files = files.iter();
+        let code_files =
+            code_files.map(|it| json!({"filename": it.path.as_str(), "content": it.content}));
+        object.insert("code_files".to_owned(), code_files.collect());
+    }
+    object.insert("_task_id".to_owned(), json!(&*terms.task_id));
+    object.insert("_worker_agent".to_owned(), json!(&*terms.agent));
+    object.insert("_owned_paths".to_owned(), terms.owned_as_written.clone());
+    let value = Value::Object(object);
+    Ok(Output {
+        value,
+        files,
+        dropped,
+    })
+}
+
+/// A stated identity must be the task's; a blank or missing one becomes it.
+fn same(key: &str, object: &mut Map<String, Value>, wanted: &Value) -> Result<(), Rejection> {
+    let stated = object.get(key).filter(|it| match it {
+        Value::Null => false,
+        Value::String(text) => !text.trim().is_empty(),
+        _ => true,
+    });
+    let is_same = stated.is_none_or(|it| match (it, wanted) {
+        (Value::String(it), Value::String(wanted)) => it.trim() == wanted.trim(),
+        (it, wanted) => it == wanted,
+    });
+    if is_same {
+        object.insert(key.to_owned(), wanted.clone());
+        return Ok(());
+    }
+    let found = object.get(key).unwrap_or(&Value::Null);
+    let message = format!("the answer says `{key}` is {found}, but the task's is {wanted}");
+    Err(Rejection::new(Failure::WrongTask, message))
+}
+
+/// JSON where the text is JSON, else the text.
+fn loose(text: &str) -> Value {
+    match read::read(text) {
+        // A value in the middle of prose may be part of the prose.
+        Ok(read::Reading {
+            value,
+            how: read::How::Strict | read::How::Fenced,
+        }) if value.is_object() || value.is_array() => value,
+        _ => Value::String(text.to_owned()),
+    }
+}
+
+fn read(text: &str) -> Result<Value, Rejection> {
+    if text.trim().is_empty() {
+        return Err(Rejection::new(Failure::Empty, "the answer is empty"));
+    }
+    match read::read(text) {
+        Ok(reading) => Ok(reading.value),
+        Err(error) if error.is_cut_off() => {
+            Err(Rejection::new(Failure::Truncated, error.to_string()))
+        }
+        Err(error) => Err(Rejection::new(Failure::NotJson, error.to_string())),
+    }
+}
+
+fn fit(value: &Value, shape: &Shape) -> Result<(Value, Vec<String>), Rejection> {
+    match shape.fit(value) {
+        Ok(fitted) => Ok((fitted.value, fitted.dropped)),
+        Err(misfits) => {
+            let shown = misfits.iter().take(20).map(ToString::to_string);
+            let message = shown.collect::<Vec<_>>().join("; ");
+            Err(Rejection::new(Failure::WrongShape, message))
+        }
+    }
+}
+
+fn fitted(text: &str, shape: &Shape) -> Result<(Value, Vec<String>), Rejection> {
+    let fitted = read(text).and_then(|value| fit(&value, shape));
+    fitted.map_err(|rejection| rejection.with_answer(text))
+}

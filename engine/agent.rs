@@ -1,0 +1,87 @@
+//! Asks one agent one question. One file a kind of runtime.
+//!
+//! **Invariant:** [`Request`] and [`Reply`] are plain data: an attempt may one day be made on another machine.
+//! **Invariant:** an answer that is dropped leaves nothing running behind it.
+
+use std::{collections::BTreeMap, future::Future, pin::Pin, sync::Arc};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    accept::{Failure, Rejection},
+    context::View,
+    prompt::Prompt,
+    shape::Shape,
+};
+
+pub mod command;
+pub mod openai;
+pub mod scripted;
+pub mod template;
+
+/// One question to one agent.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub agent: Arc<str>,
+    /// The task, inside a batch.
+    pub task_id: Option<Arc<str>>,
+    /// From 1.
+    pub attempt: u32,
+    /// The same for the same attempt of the same task of the same run, however often it is made.
+    pub idempotency_key: String,
+    pub prompt: Prompt,
+    /// What the agent may know: its context variables and, in a batch, its task and the outputs before it.
+    pub view: View,
+    /// What the answer has to fit.
+    pub shape: Option<Arc<Shape>>,
+    /// The longest answer that is taken, in bytes.
+    pub max_output_bytes: usize,
+}
+
+/// One answer, not yet believed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    pub text: String,
+    pub usage: Usage,
+}
+
+/// What an answer used, as far as the runtime says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Usage {
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+}
+
+pub type Answer = Pin<Box<dyn Future<Output = Result<Reply, Rejection>> + Send>>;
+
+/// Whoever can be asked.
+pub trait Agent: Send + Sync {
+    /// Asks. The answer owns all it needs; dropping it ends whatever it started.
+    fn ask(&self, request: Request) -> Answer;
+
+    /// Whether outputs and plan are to lie in files that the request names, instead of in the request.
+    fn reads_files(&self) -> bool {
+        false
+    }
+}
+
+/// The agents of a workflow by name, ready to be asked.
+pub type Agents = BTreeMap<String, Arc<dyn Agent>>;
+
+/// Refuses an answer that is longer than the request allows.
+fn capped(text: String, request: &Request) -> Result<String, Rejection> {
+    match text.len() {
+        length if length > request.max_output_bytes => {
+            let limit = request.max_output_bytes;
+            let message = format!("the answer is {length} bytes long; {limit} are allowed");
+            Err(Rejection::new(Failure::TooLong, message))
+        }
+        _ => Ok(text),
+    }
+}
+
+/// A text as JSON, for whoever can write a `Value`.
+fn json(value: &Value) -> String {
+    value.to_string()
+}

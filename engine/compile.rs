@@ -1,0 +1,340 @@
+//! A workflow's files become a workflow: conveyors become batches, defaults become values, names become agents.
+//!
+//! **Invariant:** in a [`Workflow`] ids are unique, every agent named exists, result keys do not clash, and every expression parses.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use crate::{
+    context::Sees,
+    contract::{
+        agents::Agent, context_variables::SourceType, name::Name, orchestrator::Limits,
+        runtime::Runtime, structured_outputs::StructuredOutputs, task_batches as written,
+    },
+    diagnostic::{Code, Diagnostic},
+    load::{Bundle, Part, Project},
+    schedule::{Backoff, Jitter, OnFailure, Policy},
+    shape::{self, Fault, FaultKind, Shape, Shapes},
+    source::Source,
+};
+
+mod agents;
+mod batches;
+mod pieces;
+pub mod transitions;
+mod variables;
+
+use transitions::Transitions;
+
+/// A workflow that can be run.
+#[derive(Debug)]
+pub struct Workflow {
+    pub name: Arc<str>,
+    pub project: Project,
+    pub first: First,
+    pub initial_message: Option<String>,
+    pub max_turns: u32,
+    pub limits: Limits,
+    pub agents: BTreeMap<String, AgentSpec>,
+    /// In the order in which they run: batches, then conveyors.
+    pub batches: Vec<Batch>,
+    pub transitions: Transitions,
+    pub variables: Vec<Variable>,
+    /// The names of all models, for schemas narrowed to this workflow.
+    pub models: Vec<String>,
+}
+
+/// Who speaks first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum First {
+    Agent(Arc<str>),
+    /// The agent to which the transitions lead from `user`.
+    User,
+}
+
+/// One agent, with everything it needs to be asked.
+#[derive(Debug, Clone)]
+pub struct AgentSpec {
+    pub name: Arc<str>,
+    pub instruction: Arc<str>,
+    pub runtime: Runtime,
+    /// The folder that relative paths of its runtime start at.
+    pub home: PathBuf,
+    pub shape: Option<Arc<Shape>>,
+    /// Context variables its output sets: name, and dotted path in the output.
+    pub writes: Vec<(String, String)>,
+    pub sees: Sees,
+    /// Where it is defined.
+    pub at: crate::diagnostic::Place,
+}
+
+/// One batch of a workflow (Workflow Task Batches, *Contract*).
+#[derive(Debug, Clone)]
+pub struct Batch {
+    pub id: Arc<str>,
+    pub trigger: Arc<str>,
+    pub source: written::SourceKind,
+    pub path: String,
+    pub agent_field: String,
+    pub prompt_field: String,
+    pub dependency_field: String,
+    pub context_fields: Vec<String>,
+    /// The agents a task may name. Never empty.
+    pub allowed: Vec<String>,
+    pub policy: Policy,
+    pub failure_policy: written::FailurePolicy,
+    /// Of one attempt.
+    pub timeout: Duration,
+    /// Of the whole batch.
+    pub deadline: Option<Duration>,
+    pub context_key: Arc<str>,
+    pub status_key: Arc<str>,
+    pub merge: written::MergeStrategy,
+    pub require_owned_paths: bool,
+    pub rerun: written::Rerun,
+    pub form: Form,
+}
+
+/// Which section of the file a batch was written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    Batch,
+    Conveyor,
+}
+
+/// A context variable and its first value.
+#[derive(Debug, Clone)]
+pub struct Variable {
+    pub name: String,
+    pub source: SourceType,
+    pub default: Value,
+    pub env_var: Option<String>,
+    pub path: Option<PathBuf>,
+    pub format: Option<String>,
+    pub required: bool,
+}
+
+/// Compiles a bundle. Gives every mistake and every warning; a workflow only if there is no mistake.
+pub fn compile(bundle: &Bundle) -> (Option<Workflow>, Vec<Diagnostic>) {
+    let mut compiler = Compiler {
+        bundle,
+        diagnostics: Vec::new(),
+    };
+    compiler.name();
+    let shapes = compiler.shapes();
+    let batches = compiler.batches();
+    let agents = compiler.agents(&shapes, &batches);
+    let variables = compiler.variables(&batches);
+    let transitions = compiler.transitions(&batches);
+    let first = compiler.first(&batches);
+    compiler.reach(&first, &transitions, &batches);
+    compiler.pieces(&agents, &batches, &shapes);
+    compiler.tools();
+
+    let diagnostics = compiler.diagnostics;
+    let orchestrator = &bundle.orchestrator.value;
+    let workflow = first.filter(|_| !diagnostics.iter().any(Diagnostic::is_error));
+    let workflow = workflow.map(|first| Workflow {
+        name: bundle.name.as_str().into(),
+        project: bundle.project.clone(),
+        first,
+        initial_message: orchestrator.initial_message.clone(),
+        max_turns: orchestrator.max_turns,
+        limits: orchestrator.limits.clone(),
+        agents,
+        batches,
+        transitions,
+        variables,
+        models: bundle.model_names(),
+    });
+    (workflow, diagnostics)
+}
+
+impl Bundle {
+    /// The names of all models, literals and unions of `structured_outputs.yaml`.
+    pub fn model_names(&self) -> Vec<String> {
+        let outputs = self.structured_outputs.iter();
+        let names = outputs.flat_map(|it| it.value.models.iter().map(|it| it.0.to_owned()));
+        names.collect()
+    }
+
+    /// The names of all context variables: those declared, and those that batches write.
+    pub fn variable_names(&self) -> Vec<String> {
+        let declared = self.context_variables.iter();
+        let declared = declared.flat_map(|it| it.value.definitions.keys().map(Name::to_string));
+        let written = self.task_batches.value.batches.iter();
+        let written = written.flat_map(|it| [&it.result.context_key, &it.result.status_key]);
+        let written = written.map(Name::to_string);
+        let derived = self.task_batches.value.conveyors.iter();
+        let derived =
+            derived.flat_map(|it| [format!("{}_results", it.id), format!("{}_status", it.id)]);
+        let names: BTreeSet<String> = declared.chain(written).chain(derived).collect();
+        names.into_iter().collect()
+    }
+}
+
+struct Compiler<'a> {
+    bundle: &'a Bundle,
+    diagnostics: Vec<Diagnostic>,
+}
+
+impl Compiler<'_> {
+    fn push(&mut self, diagnostic: Diagnostic) {
+        self.diagnostics.push(diagnostic);
+    }
+
+    /// Notes an agent that no file defines.
+    fn expect_agent(&mut self, source: &Source, pointer: &str, name: &str) {
+        if self.bundle.agent(name).is_some() {
+            return;
+        }
+        let message = format!("no file defines an agent `{name}`");
+        let shared = self.bundle.project.root.join("agents");
+        let help = format!(
+            "define it in `agents.yaml` of this workflow, or as `{}`",
+            shared.join(format!("{name}.yaml")).display()
+        );
+        let names = self.bundle.agent_names();
+        let diagnostic = Diagnostic::error(Code::UnknownAgent, message).at(source.place(pointer));
+        self.push(diagnostic.found(name).allowed(names).help(help));
+    }
+
+    fn name(&mut self) {
+        let orchestrator = &self.bundle.orchestrator;
+        let Some(name) = &orchestrator.value.workflow_name else {
+            return;
+        };
+        if !name.eq_ignore_ascii_case(&self.bundle.name) {
+            let message = format!(
+                "`workflow_name` is `{name}`, but the folder is `{}`",
+                self.bundle.name
+            );
+            let help = "name both alike; the case of letters does not count";
+            let at = orchestrator.at("/workflow_name");
+            self.push(
+                Diagnostic::error(Code::NameMismatch, message)
+                    .at(at)
+                    .help(help),
+            );
+        }
+    }
+
+    fn shapes(&mut self) -> Shapes {
+        let Some(part) = &self.bundle.structured_outputs else {
+            return shape::compile(&StructuredOutputs::default()).0;
+        };
+        let (shapes, faults) = shape::compile(&part.value);
+        for fault in faults {
+            self.push(model_fault(part, fault));
+        }
+        for agent in part.value.registry.keys() {
+            if self.bundle.agent(agent).is_none() {
+                let message =
+                    format!("no file defines the agent `{agent}` that a model is registered for");
+                let at = part.key_at(&crate::source::pointer("/registry", agent));
+                let names = self.bundle.agent_names();
+                let diagnostic = Diagnostic::warning(Code::UnknownAgent, message).at(at);
+                self.push(diagnostic.found(agent.as_str()).allowed(names));
+            }
+        }
+        shapes
+    }
+
+    /// Who speaks first: the one named, else the first trigger, else the first agent.
+    fn first(&mut self, batches: &[Batch]) -> Option<First> {
+        let orchestrator = &self.bundle.orchestrator;
+        if let Some(name) = &orchestrator.value.initial_agent {
+            if name.eq_ignore_ascii_case("user") {
+                return Some(First::User);
+            }
+            self.expect_agent(&orchestrator.source, "/initial_agent", name);
+            return Some(First::Agent(name.as_str().into()));
+        }
+        let trigger = batches.first().map(|it| Arc::clone(&it.trigger));
+        let agents = &self.bundle.agents.value.agents;
+        let first = trigger.or_else(|| agents.first().map(|it| it.name.as_str().into()));
+        if first.is_none() {
+            let message = "there is no agent to begin with";
+            let at = self.bundle.agents.at("");
+            self.push(
+                Diagnostic::error(Code::UnknownAgent, message)
+                    .at(at)
+                    .help("define one in `agents.yaml`"),
+            );
+        }
+        first.map(First::Agent)
+    }
+
+    fn tools(&mut self) {
+        let Some(part) = &self.bundle.tools else {
+            return;
+        };
+        for (ix, tool) in part.value.tools.iter().enumerate() {
+            use crate::contract::tools::AgentOrAgents;
+            match &tool.agent {
+                AgentOrAgents::One(agent) => {
+                    self.expect_agent(&part.source, &format!("/tools/{ix}/agent"), agent);
+                }
+                AgentOrAgents::Several(agents) => {
+                    for (agent_ix, agent) in agents.iter().enumerate() {
+                        let at = format!("/tools/{ix}/agent/{agent_ix}");
+                        self.expect_agent(&part.source, &at, agent);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn model_fault(part: &Part<StructuredOutputs>, fault: Fault) -> Diagnostic {
+    let code = match fault.kind {
+        FaultKind::UnknownType | FaultKind::Cycle => Code::UnknownType,
+        FaultKind::Keys => Code::Rule,
+        FaultKind::Name | FaultKind::Value => Code::NotAllowed,
+        FaultKind::TooLarge => Code::TooLarge,
+    };
+    let diagnostic = Diagnostic::error(code, fault.message)
+        .at(part.at(&fault.pointer))
+        .found(fault.found)
+        .allowed(fault.allowed);
+    match fault.help {
+        Some(help) => diagnostic.help(help),
+        None => diagnostic,
+    }
+}
+
+fn policy(execution: &written::Execution) -> Policy {
+    let seconds = |it: f64| Duration::try_from_secs_f64(it.max(0.0)).unwrap_or(Duration::MAX);
+    Policy {
+        concurrency: execution.concurrency,
+        retry_limit: execution.retry_limit,
+        backoff: Backoff {
+            initial: seconds(execution.retry.initial_seconds),
+            max: seconds(execution.retry.max_seconds),
+            jitter: match execution.retry.jitter {
+                written::Jitter::Full => Jitter::Full,
+                written::Jitter::None => Jitter::None,
+            },
+        },
+        on_failure: match execution.failure_policy {
+            written::FailurePolicy::FailBatch => OnFailure::Stop,
+            written::FailurePolicy::ContinueWithAvailable
+            | written::FailurePolicy::CollectErrors => OnFailure::Continue,
+        },
+    }
+}
+
+/// The runtime an agent is asked by: its own, else the workflow's, else `openai`.
+fn runtime(agent: &Agent, default: Option<&Runtime>) -> Runtime {
+    let runtime = agent.runtime.as_ref().or(default);
+    runtime.cloned().unwrap_or_else(|| {
+        let openai = serde_json::json!({ "kind": "openai" });
+        serde_json::from_value(openai).expect("every field of `openai` has a default")
+    })
+}

@@ -1,0 +1,190 @@
+//! The five pieces of a runnable batch (Workflow Task Batches, *Decomposition Taxonomy*): a planner, a model of its tasks, a save step, the batch itself, and a reader of the results.
+
+use std::collections::BTreeMap;
+
+use super::{AgentSpec, Batch, Compiler, Form};
+use crate::{
+    contract::{context_variables::SourceType, task_batches::SourceKind, tools::AgentOrAgents},
+    diagnostic::{Code, Diagnostic, Place},
+    shape::Shapes,
+};
+
+impl Compiler<'_> {
+    /// Names the pieces that are missing. The planner and the batch are there, or it could not have been compiled.
+    pub(super) fn pieces(
+        &mut self,
+        agents: &BTreeMap<String, AgentSpec>,
+        batches: &[Batch],
+        shapes: &Shapes,
+    ) {
+        let part = &self.bundle.task_batches;
+        for (ix, batch) in batches.iter().enumerate() {
+            let at = match ix.checked_sub(part.value.batches.len()) {
+                None => format!("/batches/{ix}"),
+                Some(ix) => format!("/conveyors/{ix}"),
+            };
+            if batch.form == Form::Batch {
+                self.task_model(batch, &at, ix, shapes);
+                match batch.source {
+                    SourceKind::ContextVariable => self.save_step(batch, &at, agents),
+                    SourceKind::StructuredOutput => self.planner_output(batch, &at, agents),
+                }
+            } else {
+                self.planner_output(batch, &at, agents);
+            }
+            self.reader(batch, &at, agents);
+        }
+    }
+
+    fn missing(&mut self, message: String, at: Place, help: String) {
+        self.push(
+            Diagnostic::warning(Code::MissingPiece, message)
+                .at(at)
+                .help(help),
+        );
+    }
+
+    fn task_model(&mut self, batch: &Batch, at: &str, ix: usize, shapes: &Shapes) {
+        let part = &self.bundle.task_batches;
+        let model = &part.value.batches[ix].source.task_model;
+        let is_known = model.starts_with("${")
+            || model.as_str() == "DecomposedTask"
+            || shapes.model(model).is_some();
+        if is_known {
+            return;
+        }
+        let message = format!(
+            "batch `{}` has no task model: `{model}` is not defined",
+            batch.id
+        );
+        let place = part.at(&format!("{at}/source/task_model"));
+        let names = self.bundle.model_names();
+        let diagnostic = Diagnostic::warning(Code::MissingPiece, message)
+            .at(place)
+            .found(model.as_str());
+        let help = format!(
+            "define `{model}` under `models` of `structured_outputs.yaml`; until then a task is any mapping"
+        );
+        self.push(diagnostic.allowed(names).help(help));
+    }
+
+    /// Something has to write the variable the tasks are read from.
+    fn save_step(&mut self, batch: &Batch, at: &str, agents: &BTreeMap<String, AgentSpec>) {
+        let part = &self.bundle.task_batches;
+        let variable = batch
+            .path
+            .split('.')
+            .map(str::trim)
+            .find(|it| !it.is_empty())
+            .unwrap_or_default();
+        let place = part.at(&format!("{at}/source/path"));
+        self.expect_variable(variable, place.clone());
+        let is_written = agents
+            .values()
+            .any(|it| it.writes.iter().any(|(name, _)| name == variable));
+        let is_result = self
+            .bundle
+            .task_batches
+            .value
+            .batches
+            .iter()
+            .any(|it| it.result.context_key.as_str() == variable);
+        let declared = self.bundle.context_variables.as_ref();
+        let source = declared.and_then(|it| it.value.definitions.get(variable)?.source.as_ref());
+        let is_given = variable == "input"
+            || source.is_some_and(|it| match it.kind {
+                SourceType::Runtime | SourceType::File | SourceType::Config => true,
+                SourceType::State => it.default.as_ref().is_some_and(|it| !it.is_null()),
+                _ => false,
+            });
+        if is_written || is_result || is_given {
+            return;
+        }
+        let tool = self.auto_tool();
+        let message = match tool {
+            Some(tool) => format!(
+                "batch `{}` has no save step that runs here: `{variable}` is left to the tool `{tool}`, and tools are not run by this version",
+                batch.id
+            ),
+            None => format!(
+                "batch `{}` has no save step: nothing writes `{variable}`",
+                batch.id
+            ),
+        };
+        let help = format!(
+            "give the planner `writes: {{{variable}: <path in its output>}}`, or pass `--set {variable}=...`"
+        );
+        self.missing(message, place, help);
+    }
+
+    /// A tool that runs on an agent's output by itself.
+    fn auto_tool(&self) -> Option<String> {
+        let tools = self.bundle.tools.as_ref()?;
+        let tool = tools.value.tools.iter().find(|it| it.auto_tool_call)?;
+        let agent = match &tool.agent {
+            AgentOrAgents::One(agent) => agent.to_string(),
+            AgentOrAgents::Several(agents) => agents.first()?.to_string(),
+        };
+        Some(format!("{} of {agent}", tool.function))
+    }
+
+    /// The planner's model has to have a place for the tasks.
+    fn planner_output(&mut self, batch: &Batch, at: &str, agents: &BTreeMap<String, AgentSpec>) {
+        let part = &self.bundle.task_batches;
+        let Some(agent) = agents.get(&*batch.trigger) else {
+            return;
+        };
+        let key = match batch.form {
+            Form::Batch => "source/path",
+            Form::Conveyor => "decomposition_agent",
+        };
+        let place = part.at(&format!("{at}/{key}"));
+        match &agent.shape {
+            None => {
+                let message = format!(
+                    "batch `{}` reads the output of `{}`, which answers with no model",
+                    batch.id, batch.trigger
+                );
+                let help = format!(
+                    "register a model for `{}` in `structured_outputs.yaml`",
+                    batch.trigger
+                );
+                self.missing(message, place, help);
+            }
+            Some(shape) => {
+                if let Err(nowhere) = shape.has_path(&batch.path) {
+                    let message = format!(
+                        "the tasks of batch `{}` are looked for at `{}`, but {nowhere}",
+                        batch.id, batch.path
+                    );
+                    let diagnostic = Diagnostic::error(Code::NoSuchPath, message).at(place);
+                    self.push(diagnostic.found(nowhere.part).allowed(nowhere.allowed));
+                }
+            }
+        }
+    }
+
+    /// Somebody has to read the results.
+    fn reader(&mut self, batch: &Batch, at: &str, agents: &BTreeMap<String, AgentSpec>) {
+        let part = &self.bundle.task_batches;
+        let is_worker =
+            |name: &str| batch.form == Form::Conveyor && batch.allowed.iter().any(|it| it == name);
+        let has_reader = agents.values().any(|it| {
+            &*it.name != &*batch.trigger && !is_worker(&it.name) && it.sees.has(&batch.context_key)
+        });
+        let is_source = part
+            .value
+            .batches
+            .iter()
+            .any(|it| it.source.path.starts_with(&*batch.context_key));
+        if has_reader || is_source {
+            return;
+        }
+        let message = format!(
+            "nobody reads the results of batch `{}`: no later agent sees `{}`",
+            batch.id, batch.context_key
+        );
+        let help = "add an agent that puts them together, and list the key for it in `context_variables.yaml`";
+        self.missing(message, part.at(at), help.to_owned());
+    }
+}

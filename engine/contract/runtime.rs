@@ -1,0 +1,168 @@
+//! `runtime` of an agent: how it is asked.
+
+use std::{collections::BTreeMap, num::NonZeroU64};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::name::Name;
+
+/// How an agent is asked.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Runtime {
+    /// A model behind an OpenAI-compatible endpoint (chat completions).
+    #[schemars(title = "openai")]
+    Openai {
+        /// The model's name. Without it, the environment variable `MOZAIKS_MODEL`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<Name>,
+        /// Where the endpoint is, up to and with `/v1`. Without it, the environment variable `OPENAI_BASE_URL`; without that, OpenAI's own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        base_url: Option<Name>,
+        /// The environment variable that holds the key. Without it, `OPENAI_API_KEY`. A loopback endpoint needs none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        api_key_env: Option<Name>,
+        /// How freely the model chooses its words; 0 is the least. Without it, the endpoint's default.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 0, max = 2))]
+        temperature: Option<f64>,
+        /// The most tokens an answer may have. Without it, the endpoint's default.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_output_tokens: Option<NonZeroU64>,
+        /// How the endpoint is asked for a structured output.
+        #[serde(default)]
+        structured: Structured,
+        /// More fields for the request's body, as the endpoint names them.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        extra_body: BTreeMap<String, Value>,
+    },
+    /// A program: one JSON request on its standard input, one JSON value on its standard output.
+    #[schemars(title = "command")]
+    Command {
+        /// The program and its arguments. A relative path with a `/` starts at the workflow's folder. No shell reads it.
+        #[schemars(length(min = 1))]
+        argv: Vec<String>,
+        /// The environment variables the program may see, besides `PATH`, `HOME`, `LANG`, `TMPDIR` and `SYSTEMROOT`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        env: Vec<Name>,
+        /// The folder the program runs in, relative to the workflow's folder. Without it, the workflow's folder.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cwd: Option<Name>,
+        /// Whether `completed_task_outputs` and `decomposition_plan` stand in the request itself instead of in files that it names.
+        #[serde(default)]
+        inline: bool,
+    },
+    /// Nobody: a MiniJinja template over the context makes the answer. For splitting an input and for putting results together.
+    #[schemars(title = "template")]
+    Template {
+        /// The template. It sees every context variable the agent may see, `input`, and in a batch `current_task`, `dependency_task_outputs` and the like.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        template: Option<String>,
+        /// The template's file, relative to the file that names it. Instead of `template`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        template_file: Option<Name>,
+        /// What the template makes.
+        #[serde(default)]
+        output: TemplateOutput,
+        /// The most steps a rendering may take.
+        #[serde(default = "default_fuel")]
+        fuel: NonZeroU64,
+    },
+    /// Nobody: replies written down, one after the other; the last repeats. For tests and examples.
+    #[schemars(title = "scripted")]
+    Scripted {
+        /// The replies, in order. A text is a reply as it stands.
+        #[schemars(length(min = 1))]
+        replies: Vec<ScriptedReply>,
+    },
+}
+
+fn default_fuel() -> NonZeroU64 {
+    NonZeroU64::new(50_000_000).expect("not zero")
+}
+
+/// How an endpoint is asked for a structured output.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Structured {
+    /// By `response_format: json_schema`. The endpoint holds the model to the schema.
+    #[default]
+    JsonSchema,
+    /// By `response_format: json_object`. The prompt carries the schema.
+    JsonObject,
+    /// By the prompt alone.
+    Prompt,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TemplateOutput {
+    /// The rendered text is JSON.
+    #[default]
+    Json,
+    /// The rendered text is the answer.
+    Text,
+}
+
+/// One reply that was written down.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum ScriptedReply {
+    /// The reply as it stands.
+    #[schemars(title = "text")]
+    Text(String),
+    /// A reply with more to it.
+    #[schemars(title = "reply")]
+    Reply(Reply),
+}
+
+/// A reply with more to it: for one task only, late, failing, or cut off.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Reply {
+    /// The reply as it stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The reply as a value, sent as JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub json: Option<Value>,
+    /// Only for the task with this id. Other tasks pass over it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<Name>,
+    /// How long the reply takes, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub delay_seconds: Option<f64>,
+    /// Fail in this way instead of replying.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fail: Option<ScriptedFailure>,
+    /// Send only the first bytes of the reply, as when a connection breaks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut_at: Option<usize>,
+}
+
+/// The ways a scripted reply can fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ScriptedFailure {
+    /// The endpoint asks to slow down. Tried again.
+    RateLimited,
+    /// The endpoint is too busy. Tried again.
+    Overloaded,
+    /// The connection broke. Tried again.
+    Connection,
+    /// The key was refused. Not tried again.
+    Authentication,
+    /// There is no such model or program. Not tried again.
+    NotFound,
+    /// The request was refused as malformed. Not tried again.
+    BadRequest,
+    /// The model declined to answer. Tried again.
+    Refused,
+    /// The program ended in an error. Tried again.
+    ProgramFailed,
+    /// The agent panics inside the engine. Tried again.
+    Panic,
+}

@@ -1,0 +1,158 @@
+//! `tools.yaml`: what an agent may call, or what runs on its output.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::name::Name;
+
+/// Tools that agents may call, or that run on their output. They are read and checked; this version does not run them.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(title = "Tools", example = example())]
+pub struct Tools {
+    /// The tools.
+    #[schemars(extend("x-not-acted-on" = "tools are checked, but this version does not run them"))]
+    pub tools: Vec<Tool>,
+    /// Functions that run at certain points of a run.
+    #[schemars(extend("x-not-acted-on" = "tools are checked, but this version does not run them"))]
+    pub lifecycle_tools: Vec<LifecycleTool>,
+}
+
+/// One tool.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Tool {
+    /// The agent, or the agents, that have it.
+    pub agent: AgentOrAgents,
+    /// The Python file, in the folder `tools` of the workflow.
+    pub file: Name,
+    /// The function in that file.
+    pub function: Name,
+    /// What it does, for the model that may call it.
+    #[serde(default)]
+    pub description: Option<String>,
+    /// What kind of tool it is.
+    #[serde(default)]
+    pub tool_type: ToolType,
+    /// Whether it runs on the agent's validated output instead of being called by the model.
+    #[serde(default)]
+    pub auto_tool_call: bool,
+    /// Whether the model may call it.
+    #[serde(default = "yes")]
+    pub bind_to_agent: bool,
+    /// How a user interface shows it.
+    #[serde(default)]
+    pub ui: Option<Map<String, Value>>,
+    /// What it exchanges with a user interface.
+    #[serde(default)]
+    pub ui_contract: Option<Map<String, Value>>,
+    /// What its result means for the run.
+    #[serde(default)]
+    pub outcome: Option<Outcome>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum AgentOrAgents {
+    /// One agent.
+    #[schemars(title = "agent")]
+    One(Name),
+    /// Several agents.
+    #[schemars(title = "agents")]
+    Several(Vec<Name>),
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[expect(
+    clippy::enum_variant_names,
+    non_camel_case_types,
+    reason = "the words of the file format"
+)]
+pub enum ToolType {
+    /// A function.
+    #[default]
+    Agent_Tool,
+    /// A function that shows something and waits for a person.
+    UI_Tool,
+    /// Something that is shown.
+    UI_Surface,
+}
+
+/// What a tool's result means for the run.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Outcome {
+    /// The context variable that receives the outcome.
+    pub context_key: Name,
+    /// The context variable that counts the attempts.
+    pub attempts_key: Name,
+    /// The field of the result that holds the outcome.
+    pub result_field: Name,
+    /// The outcomes there are.
+    pub values: Vec<Name>,
+    /// The outcome when the tool fails.
+    pub error_value: Name,
+    /// The most attempts.
+    #[schemars(range(min = 1, max = 100))]
+    pub max_attempts: u32,
+    /// The outcomes after which the agent speaks again.
+    #[serde(default)]
+    pub retry_on: Vec<Name>,
+}
+
+/// A function that runs at a certain point of a run.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LifecycleTool {
+    /// When it runs.
+    pub trigger: LifecycleTrigger,
+    /// The agent it belongs to, or null.
+    #[serde(default)]
+    pub agent: Option<Name>,
+    /// The Python file.
+    pub file: Name,
+    /// The function in that file.
+    pub function: Name,
+    /// What it does.
+    #[serde(default)]
+    pub description: Option<String>,
+    /// What kind of tool it is.
+    #[serde(default)]
+    pub tool_type: ToolType,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LifecycleTrigger {
+    /// Before the first turn.
+    BeforeChat,
+    /// After the last turn.
+    AfterChat,
+    /// Before a turn.
+    BeforeAgent,
+    /// After a turn.
+    AfterAgent,
+    /// When the run starts.
+    OnStart,
+    /// When the run is complete.
+    OnComplete,
+    /// When the run failed.
+    OnFail,
+}
+
+fn example() -> Value {
+    json!({
+        "tools": [{
+            "agent": "Planner",
+            "file": "save_plan.py",
+            "function": "save_plan",
+            "description": "Writes the plan to the context.",
+            "auto_tool_call": true
+        }]
+    })
+}

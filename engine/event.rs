@@ -1,0 +1,112 @@
+//! What a run says about itself.
+//!
+//! **Invariant:** an event is written down before its effect is visible, and nothing that listens can change the run.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::agent::Usage;
+
+/// One thing that happened.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum RunEvent {
+    RunStarted {
+        run: Arc<str>,
+        workflow: Arc<str>,
+    },
+    TurnStarted {
+        /// From 1.
+        turn: u32,
+        agent: Arc<str>,
+    },
+    /// An agent outside a batch answered with something that cannot be used, and is asked again.
+    TurnRejected {
+        turn: u32,
+        agent: Arc<str>,
+        attempt: u32,
+        failure: &'static str,
+        message: String,
+        retry_in_ms: Option<u64>,
+    },
+    TurnEnded {
+        turn: u32,
+        agent: Arc<str>,
+        usage: Usage,
+    },
+    /// A planner's answer was refused as a whole. It is asked again while `rounds_left` is above zero.
+    PlanRejected {
+        batch: Arc<str>,
+        faults: usize,
+        report: String,
+        rounds_left: u32,
+    },
+    /// A planner's answer was accepted as a whole. Nothing of it has started.
+    PlanAccepted {
+        batch: Arc<str>,
+        tasks: usize,
+        dependencies: usize,
+        critical_path: usize,
+    },
+    /// A trigger spoke again with the same task list: the results stand.
+    BatchUnchanged {
+        batch: Arc<str>,
+    },
+    BatchStarted {
+        batch: Arc<str>,
+        tasks: usize,
+        concurrency: u32,
+    },
+    TaskStarted {
+        batch: Arc<str>,
+        task: Arc<str>,
+        agent: Arc<str>,
+        /// From 1.
+        attempt: u32,
+    },
+    AttemptRejected {
+        batch: Arc<str>,
+        task: Arc<str>,
+        attempt: u32,
+        failure: &'static str,
+        message: String,
+        /// When the next attempt is made, if there is one.
+        retry_in_ms: Option<u64>,
+    },
+    TaskEnded {
+        batch: Arc<str>,
+        task: Arc<str>,
+        end: TaskEnd,
+        attempts: u32,
+        usage: Usage,
+        files: usize,
+    },
+    BatchEnded {
+        batch: Arc<str>,
+        status: &'static str,
+        completed: usize,
+        failed: usize,
+        cancelled: usize,
+    },
+    /// Something that is allowed, but that somebody should know.
+    Warning {
+        message: String,
+    },
+    RunEnded {
+        status: &'static str,
+        /// Why, where the status alone does not say.
+        reason: Option<String>,
+        turns: u32,
+        usage: Usage,
+    },
+}
+
+/// How a task ended.
+#[derive(Debug, Clone, Serialize, PartialEq, Eq)]
+#[serde(tag = "end", rename_all = "snake_case")]
+pub enum TaskEnd {
+    Completed,
+    Failed { failure: &'static str, message: String },
+    Cancelled { because: String },
+}

@@ -1,0 +1,261 @@
+//! Drawn graphs, and small random ones against what trying everything finds.
+
+use expect_test::{Expect, expect};
+use proptest::{collection::vec, prelude::*, test_runner::RngSeed};
+
+use super::*;
+
+/// The same cases every time.
+pub(crate) fn repeatable(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(0),
+        ..Default::default()
+    }
+}
+
+/// Turns names into places: for each task its name and the names of what it needs.
+pub(crate) fn connect(tasks: &[(&str, &str)]) -> Vec<Vec<TaskIx>> {
+    let place = |name: &str| {
+        let at = tasks.iter().position(|(it, _)| *it == name);
+        TaskIx::new(at.unwrap_or_else(|| panic!("`{name}` is no task")))
+    };
+    let needs = |(_, needs): &(&str, &str)| needs.split_whitespace().map(place).collect();
+    tasks.iter().map(needs).collect()
+}
+
+/// Says of each line `task <- needs` how far the task is from both ends, and below what is true of all.
+#[track_caller]
+fn check(text: &str, expect: Expect) {
+    let tasks: Vec<(&str, &str)> = text
+        .lines()
+        .map(|it| it.split_once("<-").unwrap_or((it, "")))
+        .map(|(name, needs)| (name.trim(), needs))
+        .collect();
+    let names = |path: &[TaskIx]| -> String {
+        let names: Vec<&str> = path.iter().map(|it| tasks[it.at()].0).collect();
+        names.join(" ")
+    };
+    let actual = match TaskGraph::new(&connect(&tasks)) {
+        Err(cycle) => names(&cycle.path),
+        Ok(graph) => {
+            let (levels, remaining) = (graph.levels(), graph.remaining(|_| 1));
+            let mut lines = String::new();
+            for task in graph.tasks() {
+                let (level, remaining) = (levels[task.at()], remaining[task.at()]);
+                let (needs, feeds) = (names(graph.needs(task)), names(graph.feeds(task)));
+                let name = tasks[task.at()].0;
+                lines += &format!("{name} [{needs}] -> [{feeds}] {level} {remaining}\n");
+            }
+            let path = names(&graph.critical_path());
+            format!(
+                "{lines}{} edges, longest {path}, {:?}\n",
+                graph.edges(),
+                graph.width()
+            )
+        }
+    };
+    expect.assert_eq(&actual);
+}
+
+#[test]
+fn a_graph_knows_both_directions_and_counts_a_dependency_once() {
+    check(
+        "",
+        expect![[r#"
+        0 edges, longest , Exact(0)
+    "#]],
+    );
+    check(
+        "a\nb <- a\nc <- b a b",
+        expect![[r#"
+        a [] -> [b c] 0 3
+        b [a] -> [c] 1 2
+        c [b a] -> [] 2 1
+        3 edges, longest a b c, Exact(1)
+    "#]],
+    );
+    check(
+        "join <- left right\nleft <- split\nright <- split\nsplit",
+        expect![[r#"
+            join [left right] -> [] 2 1
+            left [split] -> [join] 1 2
+            right [split] -> [join] 1 2
+            split [] -> [left right] 0 3
+            4 edges, longest split left join, Exact(2)
+        "#]],
+    );
+}
+
+#[test]
+fn the_longest_chain_and_the_width_are_not_what_the_levels_suggest() {
+    // `b p q` can run at once, though no level has more than two.
+    check(
+        "a\nb <- a\nx\ny <- x\nz <- y\np <- z\nq <- z",
+        expect![[r#"
+            a [] -> [b] 0 2
+            b [a] -> [] 1 1
+            x [] -> [y] 0 4
+            y [x] -> [z] 1 3
+            z [y] -> [p q] 2 2
+            p [z] -> [] 3 1
+            q [z] -> [] 3 1
+            5 edges, longest x y z p, Exact(3)
+        "#]],
+    );
+    check(
+        "a\nb\nc <- b\nd <- a c\ne <- c",
+        expect![[r#"
+        a [] -> [d] 0 2
+        b [] -> [c] 0 3
+        c [b] -> [d e] 1 2
+        d [a c] -> [] 2 1
+        e [c] -> [] 2 1
+        4 edges, longest b c d, Exact(2)
+    "#]],
+    );
+}
+
+#[test]
+fn a_cycle_is_a_shortest_one_and_closed() {
+    check("a <- a", expect!["a a"]);
+    check("x\na <- x c\nb <- a\nc <- b", expect!["a c b a"]);
+    // A long one, in which there is a short one.
+    check("a <- d\nb <- a\nc <- b\nd <- c b", expect!["a d b a"]);
+    // Of two as short, the one declared first; what only waits for them is not in it.
+    check(
+        "tail <- d b\na <- b\nb <- a\nc <- d\nd <- c",
+        expect!["a b a"],
+    );
+    // The first one is between two cycles, but on neither.
+    check(
+        "m <- x\na <- b\nb <- a m\nx <- y\ny <- z\nz <- x",
+        expect!["a b a"],
+    );
+    check("a <- b\nb <- c\nc <- a\nd <- d c", expect!["d d"]);
+}
+
+#[test]
+fn size_costs_no_stack_and_little_memory() {
+    const N: usize = 100_000;
+    let chain: Vec<Vec<TaskIx>> = (0..N)
+        .map(|it| it.checked_sub(1).map(TaskIx::new).into_iter().collect())
+        .collect();
+    let graph = TaskGraph::new(&chain).expect("a chain is acyclic");
+    assert_eq!(graph.critical_path().len(), N);
+    assert_eq!(graph.width(), Width::AtLeast(1));
+    let starts = graph.needs.starts.capacity() + graph.feeds.starts.capacity();
+    let tasks = graph.needs.to.capacity() + graph.feeds.to.capacity() + graph.order.capacity();
+    let bytes = starts * size_of::<usize>() + tasks * size_of::<TaskIx>();
+    assert!(bytes - 8 * graph.edges() <= 20 * N + 16, "{bytes} bytes");
+
+    // A ring so long that the search for the short way round in its middle is given up.
+    let next = |at| vec![TaskIx::new((at + 1) % N)];
+    let mut ring: Vec<Vec<TaskIx>> = (0..N).map(next).collect();
+    ring[N / 2].push(TaskIx::new(N / 2 - 1));
+    let Cycle { path } = TaskGraph::new(&ring).expect_err("a ring is a cycle");
+    assert_closed(&ring, &path);
+    assert_eq!(path.len(), N + 1);
+
+    let wide = TaskGraph::new(&vec![vec![]; N]).expect("nothing needs anything");
+    assert_eq!(wide.width(), Width::AtLeast(N));
+}
+
+#[track_caller]
+fn assert_closed(needs: &[Vec<TaskIx>], path: &[TaskIx]) {
+    assert!(path.len() >= 2 && path.first() == path.last(), "{path:?}");
+    for pair in path.windows(2) {
+        assert!(needs[pair[0].at()].contains(&pair[1]), "{path:?}");
+    }
+}
+
+/// For each task, whom it needs of all tasks.
+fn any_needs() -> impl Strategy<Value = Vec<Vec<bool>>> {
+    (1..9usize, 1..9u32).prop_flat_map(|(n, sparsity)| {
+        vec(vec(prop::bool::weighted(1.0 / f64::from(sparsity)), n), n)
+    })
+}
+
+fn lists(needs: &[Vec<bool>]) -> Vec<Vec<TaskIx>> {
+    let list = |row: &Vec<bool>| {
+        let chosen = row.iter().enumerate().filter(|(_, it)| **it);
+        chosen.map(|(at, _)| TaskIx::new(at)).collect()
+    };
+    needs.iter().map(list).collect()
+}
+
+/// From each task to each, if there is a way.
+type Distances = Vec<Vec<Option<usize>>>;
+
+/// Of how many dependencies the shortest ways are, and the longest unless there are cycles.
+fn distances(needs: &[Vec<bool>]) -> (Distances, Distances) {
+    let n = needs.len();
+    let near: Distances = needs
+        .iter()
+        .map(|row| row.iter().map(|it| it.then_some(1)).collect())
+        .collect();
+    let (mut least, mut most) = (near.clone(), near);
+    for via in 0..n {
+        for from in 0..n {
+            for to in 0..n {
+                if let (Some(a), Some(b)) = (least[from][via], least[via][to]) {
+                    least[from][to] = Some(least[from][to].map_or(a + b, |it| it.min(a + b)));
+                }
+                if let (Some(a), Some(b)) = (most[from][via], most[via][to]) {
+                    most[from][to] = most[from][to].max(Some(a + b));
+                }
+            }
+        }
+    }
+    (least, most)
+}
+
+proptest! {
+    #![proptest_config(repeatable(2000))]
+
+    #[test]
+    fn a_cycle_is_found_if_there_is_one_and_none_is_shorter(needs in any_needs()) {
+        let (least, _) = distances(&needs);
+        let girth = (0..needs.len()).filter_map(|it| Some((least[it][it]?, it))).min();
+        let found = TaskGraph::new(&lists(&needs)).err();
+        if let Some(Cycle { path }) = &found {
+            assert_closed(&lists(&needs), path);
+        }
+        // As short as can be, and from the first task that is on one so short.
+        prop_assert_eq!(found.map(|it| (it.path.len() - 1, it.path[0].at())), girth);
+    }
+
+    #[test]
+    fn an_acyclic_graph_is_measured_right(mut needs in any_needs(), order in any::<u64>()) {
+        let n = needs.len();
+        let mut places: Vec<usize> = (0..n).collect();
+        fastrand::Rng::with_seed(order).shuffle(&mut places);
+        for from in 0..n {
+            for to in 0..n {
+                needs[from][to] &= places[to] < places[from];
+            }
+        }
+        let (_, most) = distances(&needs);
+        let graph = TaskGraph::new(&lists(&needs)).expect("needs go down in the shuffled order");
+
+        let levels: Vec<usize> = graph.levels().iter().map(|it| *it as usize).collect();
+        let farthest = |it: usize| (0..n).filter_map(|to| most[it][to]).max().unwrap_or(0);
+        prop_assert_eq!(levels, (0..n).map(farthest).collect::<Vec<_>>());
+
+        let farthest = |it: usize| (0..n).filter_map(|from| most[from][it]).max().unwrap_or(0);
+        let remaining: Vec<usize> = (0..n).map(|it| farthest(it) + 1).collect();
+        let path = graph.critical_path();
+        prop_assert_eq!(Some(&path.len()), remaining.iter().max());
+        prop_assert!(path.windows(2).all(|it| graph.needs(it[1]).contains(&it[0])));
+        let computed = graph.remaining(|_| 1);
+        prop_assert_eq!(computed, remaining.iter().map(|it| *it as u64).collect::<Vec<_>>());
+
+        let is_antichain = |set: &usize| {
+            let members = || (0..n).filter(|it| set & (1 << it) != 0);
+            members().all(|a| members().all(|b| most[a][b].is_none()))
+        };
+        let widest = (0..1_usize << n).filter(is_antichain).map(usize::count_ones).max();
+        prop_assert_eq!(Some(graph.width()), widest.map(|it| Width::Exact(it as usize)));
+    }
+}

@@ -1,0 +1,202 @@
+//! What a planner emitted becomes a plan, or a list of everything that is wrong with it (Workflow Task Batches, *Runtime Execution Semantics*).
+//!
+//! **Invariant:** in a [`Plan`] ids are unique, every agent is on the allow-list, the order between tasks is acyclic and closed, no prompt is empty, and owned paths are disjoint.
+//! **Invariant:** nothing is dropped, completed or guessed. What cannot be a task is a diagnostic.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde_json::{Value, json};
+
+use crate::{
+    compile::Batch,
+    context::path,
+    contract::orchestrator::Limits,
+    diagnostic::{Code, Diagnostic, File},
+    graph::TaskGraph,
+    ownership::{Claims, OwnedPath},
+    source::Source,
+};
+
+mod check;
+mod task;
+
+/// Tasks that may be carried out, in the order the planner wrote them.
+#[derive(Debug)]
+pub struct Plan {
+    tasks: Vec<Task>,
+    graph: TaskGraph,
+}
+
+/// One task of a plan.
+#[derive(Debug, Clone)]
+pub struct Task {
+    pub id: Arc<str>,
+    pub agent: Arc<str>,
+    pub prompt: Arc<str>,
+    pub owned: Arc<[OwnedPath]>,
+    /// The owned paths as the planner wrote them.
+    pub owned_as_written: Value,
+    /// The task's `kind`, where it has one.
+    pub kind: Option<Value>,
+    /// Context variables of this task's agent alone.
+    pub own: BTreeMap<String, Arc<Value>>,
+    /// The task as the planner wrote it.
+    pub value: Arc<Value>,
+}
+
+impl Plan {
+    pub fn tasks(&self) -> &[Task] {
+        &self.tasks
+    }
+
+    /// The order between the tasks. Its indices are those of [`Plan::tasks`].
+    pub fn graph(&self) -> &TaskGraph {
+        &self.graph
+    }
+
+    /// Who owns which path.
+    pub fn claims(&self) -> Claims {
+        Claims::new(
+            self.tasks
+                .iter()
+                .enumerate()
+                .map(|(ix, it)| (ix, &*it.owned)),
+        )
+    }
+
+    /// What workers see as `decomposition_plan`.
+    pub fn to_value(&self, batch: &Batch) -> Value {
+        let tasks: Vec<Value> = self
+            .tasks
+            .iter()
+            .map(|it| Value::clone(&it.value))
+            .collect();
+        json!({ "batch_id": &*batch.id, "tasks": tasks })
+    }
+}
+
+/// Where a task list was found, to say where its faults are.
+pub enum Origin<'a> {
+    /// A planner's answer or a context variable, by a name for people.
+    Reply(String),
+    /// A file that somebody wrote, and the JSON pointer to the list in it.
+    File(&'a Source, String),
+}
+
+/// The task list at the batch's path: in the trigger's output, or among the context variables.
+///
+/// # Errors
+/// There is nothing at that path, or it is no list.
+pub fn find(batch: &Batch, root: &Value) -> Result<Value, Box<Diagnostic>> {
+    let nowhere = |message: String| {
+        let help = format!(
+            "the planner's answer, or its save step, has to put a list of tasks at `{}`",
+            batch.path
+        );
+        Box::new(Diagnostic::error(Code::NoPlan, message).help(help))
+    };
+    let found = match path::resolve(root, &batch.path) {
+        Ok(found) => found.into_owned(),
+        Err(error) => {
+            return Err(nowhere(format!(
+                "batch `{}` finds no tasks at `{}`: {error}",
+                batch.id, batch.path
+            )));
+        }
+    };
+    let found = match &found {
+        Value::String(text) => serde_json::from_str(text).unwrap_or(found),
+        _ => found,
+    };
+    match found {
+        Value::Array(_) | Value::Object(_) => Ok(found),
+        other => {
+            let found = crate::schema::describe(&other);
+            Err(nowhere(format!(
+                "batch `{}` expects a list of tasks at `{}`, found {found}",
+                batch.id, batch.path
+            )))
+        }
+    }
+}
+
+/// Accepts a task list as a whole, or says everything that is wrong with it.
+///
+/// # Errors
+/// Every fault, by place.
+pub fn accept(
+    batch: &Batch,
+    tasks: &Value,
+    origin: &Origin<'_>,
+    limits: &Limits,
+) -> Result<Plan, Vec<Diagnostic>> {
+    let mut faults = Vec::new();
+    let drafts = task::read(batch, tasks, &mut faults);
+    let needs = check::references(batch, &drafts, &mut faults);
+    let graph = check::order(&drafts, &needs, &mut faults);
+    check::size(&drafts, graph.as_ref(), limits, &mut faults);
+    check::ownership(batch, &drafts, &mut faults);
+    match graph.filter(|_| faults.is_empty()) {
+        Some(graph) => {
+            let tasks = drafts.into_iter().map(|it| it.task).collect();
+            Ok(Plan { tasks, graph })
+        }
+        None => Err(place(faults, tasks, origin)),
+    }
+}
+
+/// A fault, by its place in the task list.
+struct Fault {
+    diagnostic: Diagnostic,
+    pointer: String,
+    related: Vec<(String, String)>,
+}
+
+impl Fault {
+    fn new(code: Code, pointer: impl Into<String>, message: impl Into<String>) -> Fault {
+        Fault {
+            diagnostic: Diagnostic::error(code, message),
+            pointer: pointer.into(),
+            related: Vec::new(),
+        }
+    }
+
+    fn with(mut self, change: impl FnOnce(Diagnostic) -> Diagnostic) -> Fault {
+        self.diagnostic = change(self.diagnostic);
+        self
+    }
+
+    fn related(mut self, pointer: impl Into<String>, note: impl Into<String>) -> Fault {
+        self.related.push((pointer.into(), note.into()));
+        self
+    }
+}
+
+/// Gives every fault its place: in the file, or in the reply written out as JSON.
+fn place(faults: Vec<Fault>, tasks: &Value, origin: &Origin<'_>) -> Vec<Diagnostic> {
+    let (written, prefix);
+    let (source, prefix) = match origin {
+        Origin::File(source, pointer) => (Some(*source), pointer.as_str()),
+        Origin::Reply(name) => {
+            let text = serde_json::to_string_pretty(tasks).unwrap_or_default();
+            let name = name.clone();
+            written = Source::parse(&Arc::new(File { name, text })).ok();
+            prefix = "";
+            (written.as_ref(), prefix)
+        }
+    };
+    let placed = faults.into_iter().map(|fault| {
+        let Some(source) = source else {
+            return fault.diagnostic;
+        };
+        let at = |pointer: &str| source.place(&format!("{prefix}{pointer}"));
+        let diagnostic = fault.diagnostic.at(at(&fault.pointer));
+        let related = fault.related.into_iter();
+        related.fold(diagnostic, |it, (pointer, note)| {
+            it.related(at(&pointer), note)
+        })
+    });
+    let mut placed: Vec<Diagnostic> = placed.collect();
+    crate::diagnostic::sort(&mut placed);
+    placed
+}

@@ -1,0 +1,335 @@
+//! The items of a task list, each read as a task.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde_json::{Map, Value};
+
+use super::{Fault, Task};
+use crate::{
+    compile::{Batch, Form},
+    context::RESERVED,
+    diagnostic::Code,
+    ownership::OwnedPath,
+    schema::describe,
+    source::pointer,
+};
+
+/// A task, and what it says about others, not yet checked.
+pub(super) struct Draft {
+    pub(super) task: Task,
+    /// A JSON pointer to it in the list.
+    pub(super) at: String,
+    /// What it says it depends on, each with its pointer.
+    pub(super) needs: Vec<(String, String)>,
+    /// Pointers of its owned paths, in their order.
+    pub(super) owned_at: Vec<String>,
+}
+
+/// Reads every item, noting what is wrong with each.
+pub(super) fn read(batch: &Batch, tasks: &Value, faults: &mut Vec<Fault>) -> Vec<Draft> {
+    let items: Vec<(String, &Value)> = match tasks {
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .map(|(ix, it)| (pointer("", ix), it))
+            .collect(),
+        // The results of another batch can be a task list; what the engine added to them is none of its tasks.
+        Value::Object(items) => {
+            let items = items.iter().filter(|(key, _)| !is_reserved(key));
+            items.map(|(key, it)| (pointer("", key), it)).collect()
+        }
+        _ => Vec::new(),
+    };
+    let items = items.into_iter().enumerate();
+    items
+        .filter_map(|(ix, (at, item))| draft(batch, ix, at, item, faults))
+        .collect()
+}
+
+fn draft(
+    batch: &Batch,
+    ix: usize,
+    at: String,
+    item: &Value,
+    faults: &mut Vec<Fault>,
+) -> Option<Draft> {
+    let parsed;
+    let object = match item {
+        Value::Object(object) => object,
+        Value::String(text) => match serde_json::from_str(text) {
+            Ok(Value::Object(object)) => {
+                parsed = object;
+                &parsed
+            }
+            _ => return not_a_task(ix, at, item, faults),
+        },
+        _ => return not_a_task(ix, at, item, faults),
+    };
+    let id = id(batch, ix, &at, object, faults);
+    let name = id
+        .as_deref()
+        .map_or_else(|| format!("number {}", ix + 1), |it| format!("`{it}`"));
+    let mut reader = Fields {
+        object,
+        at: &at,
+        name: &name,
+        faults,
+    };
+    let agent = reader.text(&batch.agent_field, Code::BadTaskField);
+    let prompt = reader.text(&batch.prompt_field, Code::NoPrompt);
+    let needs = reader.needs(batch);
+    let (owned, owned_at) = reader.owned();
+    let own = reader.own(batch);
+    let task = Task {
+        id: id?.into(),
+        agent: agent.unwrap_or_default().into(),
+        prompt: prompt.unwrap_or_default().into(),
+        owned: owned.into(),
+        owned_as_written: object
+            .get("owned_paths")
+            .filter(|it| it.is_array())
+            .cloned()
+            .unwrap_or_else(|| Value::Array(Vec::new())),
+        kind: object.get("kind").filter(|it| !it.is_null()).cloned(),
+        own,
+        value: Arc::new(Value::Object(object.clone())),
+    };
+    Some(Draft {
+        task,
+        at,
+        needs,
+        owned_at,
+    })
+}
+
+fn not_a_task(ix: usize, at: String, item: &Value, faults: &mut Vec<Fault>) -> Option<Draft> {
+    let message = format!(
+        "item {} of the task list is {}, not a task",
+        ix + 1,
+        describe(item)
+    );
+    let fault = Fault::new(Code::NotATask, at, message);
+    faults.push(fault.with(|it| {
+        it.help("a task is a mapping; nothing is left out of a plan, so nothing starts")
+    }));
+    None
+}
+
+fn is_reserved(id: &str) -> bool {
+    matches!(id, "_meta" | "_failed")
+}
+
+/// The task's id. Only tasks of explicit batches may call it `id` or `name`, or leave it out.
+fn id(
+    batch: &Batch,
+    ix: usize,
+    at: &str,
+    object: &Map<String, Value>,
+    faults: &mut Vec<Fault>,
+) -> Option<String> {
+    let keys: &[&str] = match batch.form {
+        Form::Conveyor => &["task_id"],
+        Form::Batch => &["task_id", "id", "name"],
+    };
+    let given = keys.iter().find_map(|key| {
+        object
+            .get(*key)
+            .filter(|it| is_truthy(it))
+            .map(|it| (*key, it))
+    });
+    let (key, value) = match (given, batch.form) {
+        (Some(given), _) => given,
+        (None, Form::Batch) => return Some(format!("task_{}", ix + 1)),
+        (None, Form::Conveyor) => {
+            let message = format!("task {} has no `task_id`", ix + 1);
+            faults.push(Fault::new(Code::BadTaskId, at, message));
+            return None;
+        }
+    };
+    let at = pointer(at, key);
+    let text = match value {
+        Value::String(text) => text.trim().to_owned(),
+        Value::Number(number) if batch.form == Form::Batch => number.to_string(),
+        other => {
+            let message = format!(
+                "the id of task {} is {}, not a text",
+                ix + 1,
+                describe(other)
+            );
+            faults.push(Fault::new(Code::BadTaskId, at, message));
+            return None;
+        }
+    };
+    if text.is_empty() || text.chars().any(char::is_control) || text.len() > 200 {
+        let message = format!(
+            "the id of task {} is blank, longer than 200 bytes, or has control characters",
+            ix + 1
+        );
+        faults.push(Fault::new(Code::BadTaskId, at, message));
+        return None;
+    }
+    if is_reserved(&text) {
+        let message = format!(
+            "`{text}` cannot be the id of a task: the results use this name for something else"
+        );
+        faults.push(Fault::new(Code::BadTaskId, at, message));
+        return None;
+    }
+    Some(text)
+}
+
+fn is_truthy(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        _ => true,
+    }
+}
+
+/// Reads the fields of one task.
+struct Fields<'a> {
+    object: &'a Map<String, Value>,
+    at: &'a str,
+    name: &'a str,
+    faults: &'a mut Vec<Fault>,
+}
+
+impl Fields<'_> {
+    fn fault(&mut self, code: Code, pointer: String, message: String) {
+        self.faults.push(Fault::new(code, pointer, message));
+    }
+
+    /// A text that has to be there and not blank.
+    fn text(&mut self, key: &str, if_absent: Code) -> Option<String> {
+        match self.object.get(key) {
+            Some(Value::String(text)) if !text.trim().is_empty() => Some(text.trim().to_owned()),
+            None | Some(Value::Null | Value::String(_)) => {
+                let message = format!("task {} has no `{key}`", self.name);
+                let at = self
+                    .object
+                    .get(key)
+                    .map_or(self.at.to_owned(), |_| pointer(self.at, key));
+                self.fault(if_absent, at, message);
+                None
+            }
+            Some(other) => {
+                let message = format!(
+                    "`{key}` of task {} is {}, not a text",
+                    self.name,
+                    describe(other)
+                );
+                self.fault(Code::BadTaskField, pointer(self.at, key), message);
+                None
+            }
+        }
+    }
+
+    fn needs(&mut self, batch: &Batch) -> Vec<(String, String)> {
+        let key = batch.dependency_field.as_str();
+        let at = pointer(self.at, key);
+        let mut needs: Vec<(String, String)> = Vec::new();
+        let items: Vec<(String, &Value)> = match self.object.get(key) {
+            None | Some(Value::Null) => return needs,
+            Some(Value::Array(items)) => items
+                .iter()
+                .enumerate()
+                .map(|(ix, it)| (pointer(&at, ix), it))
+                .collect(),
+            Some(one @ Value::String(_)) if batch.form == Form::Batch => vec![(at, one)],
+            Some(other) => {
+                let message = format!(
+                    "`{key}` of task {} is {}, not a list of task ids",
+                    self.name,
+                    describe(other)
+                );
+                self.fault(Code::BadTaskField, at, message);
+                return needs;
+            }
+        };
+        for (at, item) in items {
+            let id = match item {
+                Value::String(text) => text.trim().to_owned(),
+                Value::Number(number) if batch.form == Form::Batch => number.to_string(),
+                other => {
+                    let message = format!(
+                        "task {} depends on {}, not on the id of a task",
+                        self.name,
+                        describe(other)
+                    );
+                    self.fault(Code::BadTaskField, at, message);
+                    continue;
+                }
+            };
+            if !needs.iter().any(|(it, _)| *it == id) {
+                needs.push((id, at));
+            }
+        }
+        needs
+    }
+
+    fn owned(&mut self) -> (Vec<OwnedPath>, Vec<String>) {
+        let at = pointer(self.at, "owned_paths");
+        let items = match self.object.get("owned_paths") {
+            None | Some(Value::Null) => return (Vec::new(), Vec::new()),
+            Some(Value::Array(items)) => items,
+            Some(other) => {
+                let message = format!(
+                    "`owned_paths` of task {} is {}, not a list of paths",
+                    self.name,
+                    describe(other)
+                );
+                self.fault(Code::BadTaskField, at, message);
+                return (Vec::new(), Vec::new());
+            }
+        };
+        let mut owned = Vec::new();
+        let mut owned_at = Vec::new();
+        for (ix, item) in items.iter().enumerate() {
+            let at = pointer(&at, ix);
+            let Value::String(text) = item else {
+                let message = format!(
+                    "an owned path of task {} is {}, not a text",
+                    self.name,
+                    describe(item)
+                );
+                self.fault(Code::BadTaskField, at, message);
+                continue;
+            };
+            match OwnedPath::parse(text) {
+                Ok(path) => {
+                    owned.push(path);
+                    owned_at.push(at);
+                }
+                Err(fault) => {
+                    let message = format!("task {} cannot own `{text}`: {fault}", self.name);
+                    self.fault(Code::BadOwnedPath, at, message);
+                }
+            }
+        }
+        (owned, owned_at)
+    }
+
+    /// The task's own variables: `context_variables`, then the fields the batch lists. The engine's names stay the engine's.
+    fn own(&mut self, batch: &Batch) -> BTreeMap<String, Arc<Value>> {
+        let mut own = BTreeMap::new();
+        if let Some(Value::Object(variables)) = self.object.get("context_variables") {
+            own.extend(
+                variables
+                    .iter()
+                    .map(|(name, value)| (name.clone(), Arc::new(value.clone()))),
+            );
+        }
+        for field in &batch.context_fields {
+            if let Some(value) = self.object.get(field) {
+                own.insert(field.clone(), Arc::new(value.clone()));
+            }
+        }
+        own.retain(|name, _| {
+            !RESERVED.contains(&name.as_str())
+                && *name != *batch.context_key
+                && *name != *batch.status_key
+        });
+        own
+    }
+}

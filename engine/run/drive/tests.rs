@@ -1,0 +1,347 @@
+//! Plays the worlds of the scheduler's tests with the real thing, on tokio's paused clock.
+
+use std::{panic::resume_unwind, sync::Arc};
+
+use expect_test::{Expect, expect};
+use fastrand::Rng;
+use proptest::prelude::*;
+use tokio::{
+    runtime::{Builder, Runtime},
+    task::yield_now,
+    time::{sleep, timeout},
+};
+
+use super::*;
+use crate::{
+    graph::tests::repeatable,
+    schedule::{
+        OnFailure,
+        tests::{
+            check_rules, ends,
+            world::{Step, World, any_world, draw, simulate},
+        },
+    },
+};
+
+/// Does what a world says, and checks that it is asked in the right order.
+struct Play<'a> {
+    world: &'a World,
+    begun: Instant,
+    steps: Vec<Step>,
+    accepted: Vec<bool>,
+    /// Held by every attempt under way.
+    alive: Arc<()>,
+}
+
+impl<'a> Play<'a> {
+    fn new(world: &'a World) -> Play<'a> {
+        Play {
+            world,
+            begun: Instant::now(),
+            steps: Vec::new(),
+            accepted: vec![false; world.graph.len()],
+            alive: Arc::new(()),
+        }
+    }
+
+    async fn run(&mut self, seed: u64) {
+        let World { graph, policy, .. } = self.world;
+        let limits = Limits {
+            deadline: self.world.deadline,
+            seed,
+        };
+        let cancel_at = self.world.cancel;
+        let cancel = async move {
+            match cancel_at {
+                Some(at) => sleep(at).await,
+                None => pending().await,
+            }
+        };
+        drive(
+            Batch {
+                graph,
+                policy,
+                limits,
+            },
+            self,
+            cancel,
+        )
+        .await;
+    }
+}
+
+impl Work for Play<'_> {
+    type Answer = Option<Retry>;
+
+    fn attempt(
+        &mut self,
+        task: TaskIx,
+        attempt: u32,
+    ) -> impl Future<Output = Self::Answer> + Send + 'static {
+        let observed = self.steps.last().map(|it| it.command);
+        assert_eq!(
+            observed,
+            Some(Command::Start { task, attempt }),
+            "it is observed first"
+        );
+        let needs = self.world.graph.needs(task);
+        assert!(
+            needs.iter().all(|it| self.accepted[it.at()]),
+            "what it needs is judged first"
+        );
+        let script = self.world.attempt(task, attempt);
+        let alive = Arc::clone(&self.alive);
+        async move {
+            let _alive = alive;
+            sleep(script.takes).await;
+            if panics(task, script.rejected) {
+                // As `panic!` does, but without a word on stderr.
+                resume_unwind(Box::new(format!("attempt {attempt}")));
+            }
+            script.rejected
+        }
+    }
+
+    fn judge(&mut self, task: TaskIx, attempt: u32, answer: Ended<Self::Answer>) -> Verdict {
+        let script = self.world.attempt(task, attempt);
+        match answer {
+            Ended::Panicked(message) => {
+                assert!(panics(task, script.rejected));
+                assert_eq!(message, format!("attempt {attempt}"));
+                Verdict::Rejected(Retry::Backoff)
+            }
+            Ended::Answered(rejected) => {
+                assert_eq!(rejected, script.rejected, "the answer is of this attempt");
+                self.accepted[task.at()] = rejected.is_none();
+                rejected.map_or(Verdict::Accepted, Verdict::Rejected)
+            }
+        }
+    }
+
+    fn observe(&mut self, command: &Command, wait: Option<Duration>) {
+        let (at, command) = (self.begun.elapsed(), *command);
+        self.steps.push(Step { at, command, wait });
+    }
+}
+
+/// Every second task panics rather than answer that it is to be tried again.
+fn panics(task: TaskIx, rejected: Option<Retry>) -> bool {
+    task.at() % 2 == 1 && rejected == Some(Retry::Backoff)
+}
+
+fn paused() -> Runtime {
+    let mut builder = Builder::new_current_thread();
+    let builder = builder.enable_time().start_paused(true);
+    builder.build().expect("a runtime can be built")
+}
+
+/// Runs a batch to its end, after which none of its attempts may be left.
+fn play(world: &World, seed: u64) -> Vec<Step> {
+    paused().block_on(async {
+        let mut play = Play::new(world);
+        play.run(seed).await;
+        assert_eq!(
+            Arc::strong_count(&play.alive),
+            1,
+            "nothing outlives a batch"
+        );
+        play.steps
+    })
+}
+
+#[test]
+fn a_batch_is_driven_as_it_is_drawn() {
+    let world = World::parse(
+        "slots 2, retries 2, continue, deadline 12\na: 2x 2\nb: 1x 3\nc: 2 <- a\nd: 1!\ne: 1 <- d\nf: 9 <- b",
+    );
+    expect![[r#"
+        a |##.##       | completed
+        b |#.###       | completed
+        c |     ##     | completed
+        d | #          | failed
+        e |            | needs d
+        f |     #######| deadline
+    "#]]
+    .assert_eq(&draw(&world, &play(&world, 0)));
+    let world = World::parse("slots 2, retries 1, cancel 4\na: 1x9 1\nb: 3\nc: 3\nd: 1 <- a");
+    expect![[r#"
+        a |#...| cancelled
+        b |### | completed
+        c | ###| cancelled
+        d |    | cancelled
+    "#]]
+    .assert_eq(&draw(&world, &play(&world, 0)));
+}
+
+proptest! {
+    #![proptest_config(repeatable(2000))]
+
+    #[test]
+    fn the_rules_hold_in_every_world(mut world in any_world(5), seed in any::<u64>()) {
+        if seed % 2 == 0 {
+            world.policy.backoff.jitter = Jitter::Full;
+        }
+        let steps = play(&world, seed);
+        check_rules(&world, &steps)?;
+        prop_assert_eq!(steps, play(&world, seed), "a seed decides all that is left to chance");
+    }
+
+    /// In a world where no two things happen in the same millisecond.
+    #[test]
+    fn what_is_driven_is_what_is_simulated(world in any_world(1 << 32)) {
+        prop_assert_eq!(play(&world, 0), simulate(&world));
+    }
+
+    #[test]
+    fn the_driver_decides_when_and_not_what(mut world in any_world(5), seed in any::<u64>()) {
+        world.policy.on_failure = OnFailure::Continue;
+        world.policy.backoff.jitter = Jitter::Full;
+        (world.deadline, world.cancel) = (None, None);
+        prop_assert_eq!(ends(&play(&world, seed)), ends(&simulate(&world)));
+    }
+}
+
+#[test]
+fn jitter_spreads_waits_over_the_whole_span_above_the_floor() {
+    let mut rng = Rng::with_seed(0);
+    let mut check = |jitter, floor: u64, expect: Expect| {
+        let initial = Duration::from_secs(10);
+        let max = initial;
+        let backoff = Backoff {
+            initial,
+            max,
+            jitter,
+        };
+        let (task, floor) = (TaskIx::new(0), Duration::from_secs(floor));
+        let delay = Command::Delay {
+            task,
+            failures: 1,
+            floor,
+        };
+        let mut wait = |_| choose_wait(&delay, &backoff, &mut rng).expect("a delay has a wait");
+        let mut waits: Vec<u64> = (0..1000).map(|it| wait(it).as_secs()).collect();
+        waits.sort();
+        waits.dedup();
+        expect.assert_eq(&format!("{waits:?}"));
+    };
+    check(Jitter::None, 0, expect!["[10]"]);
+    check(Jitter::None, 30, expect!["[30]"]);
+    check(Jitter::Full, 0, expect!["[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"]);
+    check(
+        Jitter::Full,
+        30,
+        expect!["[30, 31, 32, 33, 34, 35, 36, 37, 38, 39]"],
+    );
+}
+
+#[test]
+fn a_batch_that_is_given_up_takes_its_attempts_with_it() {
+    let world = World::parse("slots 2\na: 9\nb: 9\nc: 9");
+    paused().block_on(async {
+        let mut play = Play::new(&world);
+        let given_up = timeout(Duration::from_secs(1), play.run(0)).await;
+        assert!(given_up.is_err());
+        yield_now().await;
+        assert_eq!(Arc::strong_count(&play.alive), 1);
+    });
+}
+
+#[test]
+fn a_time_too_long_for_a_clock_is_as_good_as_never() {
+    let mut world = World::parse("retries 1, cancel 5, stop\na: 1x1 1\nb: 1");
+    world.deadline = Some(Duration::MAX);
+    world.policy.backoff.initial = Duration::MAX;
+    world.policy.backoff.max = Duration::MAX;
+    expect![[r#"
+        a |#....| cancelled
+        b |#    | completed
+    "#]]
+    .assert_eq(&draw(&world, &play(&world, 0)));
+}
+
+/// Each of three tasks panics at once with another kind of payload.
+struct Panics(Vec<String>);
+
+impl Work for Panics {
+    type Answer = ();
+
+    fn attempt(&mut self, task: TaskIx, _: u32) -> impl Future<Output = ()> + Send + 'static {
+        let payloads: [fn() -> Box<dyn Any + Send>; 3] = [
+            || Box::new("a literal"),
+            || Box::new("a message".to_owned()),
+            || Box::new(7),
+        ];
+        async move { resume_unwind(payloads[task.at()]()) }
+    }
+
+    fn judge(&mut self, task: TaskIx, attempt: u32, answer: Ended<()>) -> Verdict {
+        self.0.push(format!("{} {attempt} {answer:?}", task.at()));
+        Verdict::Rejected(Retry::Never)
+    }
+
+    fn observe(&mut self, _: &Command, _: Option<Duration>) {}
+}
+
+#[test]
+fn a_panic_is_judged_with_its_message_and_what_is_dropped_is_not_judged() {
+    let check = |text, expect: Expect| {
+        let World { graph, policy, .. } = &World::parse(text);
+        let limits = Limits {
+            deadline: None,
+            seed: 0,
+        };
+        let mut work = Panics(Vec::new());
+        paused().block_on(drive(
+            Batch {
+                graph,
+                policy,
+                limits,
+            },
+            &mut work,
+            pending(),
+        ));
+        expect.assert_eq(&work.0.join("\n"));
+    };
+    check(
+        "continue\na: 0\nb: 0\nc: 0",
+        expect![[r#"
+        0 1 Panicked("a literal")
+        1 1 Panicked("a message")
+        2 1 Panicked("a panic without a message")"#]],
+    );
+    // All have ended when the first is judged, which stops the batch.
+    check(
+        "stop\na: 0\nb: 0\nc: 0",
+        expect![[r#"0 1 Panicked("a literal")"#]],
+    );
+}
+
+#[test]
+fn the_rules_hold_on_many_threads() -> Result<(), TestCaseError> {
+    let mut text = "slots 3, retries 2, wait 0, continue".to_owned();
+    for at in 0..200 {
+        let script = ["0", "0x 0", "0!", "0"][at % 4];
+        let needs = if at < 20 {
+            String::new()
+        } else {
+            (at - 20).to_string()
+        };
+        text += &format!("\n{at}: {script} <- {needs}");
+    }
+    let world = World::parse(&text);
+    let mut builder = Builder::new_multi_thread();
+    let runtime = builder
+        .worker_threads(2)
+        .enable_time()
+        .build()
+        .expect("a runtime can be built");
+    let mut play = Play::new(&world);
+    runtime.block_on(play.run(0));
+    assert_eq!(Arc::strong_count(&play.alive), 1);
+    assert_eq!(ends(&play.steps), ends(&simulate(&world)));
+    // On a clock that is not paused, commands that belong together differ in time.
+    for step in &mut play.steps {
+        step.at = Duration::ZERO;
+    }
+    check_rules(&world, &play.steps)
+}

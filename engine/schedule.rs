@@ -1,0 +1,349 @@
+//! Decides what happens next in one batch.
+//!
+//! **Invariant:** the scheduler is a pure state machine: events in, commands out. It has no clock, IO, randomness or
+//! payload, so the same events always lead to the same commands.
+//! **Invariant:** a task ends exactly once. What is said of it afterwards changes nothing.
+//! **Invariant:** a waiting retry holds no slot.
+//!
+//! A step costs what it changes (and a logarithm for the choice among what is ready), never a look at every task.
+
+use std::{cmp::Reverse, collections::BinaryHeap, mem, time::Duration};
+
+use crate::graph::{TaskGraph, TaskIx};
+
+/// What the scheduler is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// The batch begins. Sent once, and first.
+    Begun,
+    /// The attempt under way on `task` ended in an output that was accepted.
+    Accepted { task: TaskIx },
+    /// The attempt under way on `task` ended in anything else.
+    Rejected { task: TaskIx, retry: Retry },
+    /// The wait that [`Command::Delay`] asked for is over.
+    RetryDue { task: TaskIx },
+    /// The time for the whole batch is up.
+    DeadlinePassed,
+    /// Somebody wants the batch to stop.
+    CancelRequested,
+}
+
+/// Whether another attempt can help, and when. Asked only while the policy has attempts left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// It would fail again for certain: the task has failed.
+    Never,
+    /// After the delay of the policy.
+    Backoff,
+    /// As [`Retry::Backoff`], but after no less than this.
+    NotBefore(Duration),
+}
+
+/// What the scheduler asks for. Commands are to be performed in the order they are given in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command {
+    /// Make an attempt, the first of which is number 1, and answer with `Accepted` or `Rejected`.
+    Start { task: TaskIx, attempt: u32 },
+    /// Wait for the [`Backoff`] of so many failures, no less than `floor`, and answer with `RetryDue`.
+    Delay {
+        task: TaskIx,
+        failures: u32,
+        floor: Duration,
+    },
+    /// Drop the attempt or the wait that is under way for `task`. Nothing is to be answered; a late answer is harmless.
+    Drop { task: TaskIx },
+    /// Take note that `task` has ended.
+    Settle { task: TaskIx, end: End },
+}
+
+/// How a task ended. Nothing moves a task out of its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// An attempt was accepted.
+    Completed,
+    /// The last attempt was rejected, or one that ruled out any other.
+    Failed,
+    /// It was not to be attempted, or not any longer.
+    Cancelled(Cause),
+}
+
+/// Why a task was cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// It needs, directly or not, this task, which failed.
+    NeedsFailed(TaskIx),
+    /// The batch stops at its first failure, which was this task's.
+    BatchStopped(TaskIx),
+    /// The time for the whole batch was up.
+    Deadline,
+    /// Somebody wanted the batch to stop.
+    Requested,
+}
+
+/// The limits a batch runs under ("Workflow Task Batches, *Execution*").
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// How many attempts may be under way at once. A batch that may make none would never end, so 0 counts as 1.
+    pub concurrency: u32,
+    /// How many attempts a task gets after its first.
+    pub retry_limit: u32,
+    pub backoff: Backoff,
+    pub on_failure: OnFailure,
+}
+
+/// How long to wait before a retry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backoff {
+    /// The span after the first failure. It doubles with each one more.
+    pub initial: Duration,
+    /// No span is longer.
+    pub max: Duration,
+    pub jitter: Jitter,
+}
+
+/// What a span of [`Backoff`] means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Jitter {
+    /// Any wait up to the span is as likely as any other, so that many who fail at once do not come back at once.
+    Full,
+    /// The span is the wait.
+    None,
+}
+
+/// What a task's failure means for the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnFailure {
+    /// All that has not ended is cancelled: `fail_batch`.
+    Stop,
+    /// All that needs the failed task is cancelled, and the rest goes on: `continue_with_available` and
+    /// `collect_errors`, which differ in what is published, not in what is run.
+    Continue,
+}
+
+/// The state of one batch.
+#[derive(Debug, Clone)]
+pub struct Scheduler<'a> {
+    graph: &'a TaskGraph,
+    policy: &'a Policy,
+    /// For each task, how many tasks the longest chain from it to the end has.
+    remaining: Vec<u64>,
+    states: Vec<State>,
+    /// Invariant: the tasks in [`State::Ready`]. On top is the one with the longest chain to go, since the batch
+    /// cannot end before that is done; of several, the one declared first.
+    ready: BinaryHeap<(u64, Reverse<TaskIx>)>,
+    /// Invariant: how many tasks are in [`State::Running`].
+    running: u32,
+    /// Invariant: how many tasks are not in [`State::Ended`].
+    open: usize,
+}
+
+/// Where a task stands. Attempts are counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// So many of its needs are not completed.
+    Waiting {
+        unmet: u32,
+    },
+    /// It wants a slot for this attempt.
+    Ready {
+        attempt: u32,
+    },
+    /// This attempt is under way.
+    Running {
+        attempt: u32,
+    },
+    /// So many attempts failed, and the next one is not due.
+    Delayed {
+        failures: u32,
+    },
+    Ended,
+}
+
+impl Backoff {
+    /// The span after so many failures, of which there is at least one: `initial * 2^(failures - 1)`, but no more
+    /// than `max`.
+    pub fn span(&self, failures: u32) -> Duration {
+        // After 94 doublings even a nanosecond is more than a `Duration` holds.
+        let doublings = failures.saturating_sub(1).min(94);
+        (0..doublings)
+            .fold(self.initial, |span, _| span.saturating_mul(2))
+            .min(self.max)
+    }
+}
+
+impl<'a> Scheduler<'a> {
+    /// The state before [`Event::Begun`].
+    pub fn new(graph: &'a TaskGraph, policy: &'a Policy) -> Scheduler<'a> {
+        Scheduler {
+            graph,
+            policy,
+            remaining: graph.remaining(|_| 1),
+            states: graph
+                .tasks()
+                .map(|it| State::Waiting {
+                    unmet: unmet(graph, it),
+                })
+                .collect(),
+            ready: BinaryHeap::new(),
+            running: 0,
+            open: graph.len(),
+        }
+    }
+
+    /// Whether every task has ended. True of an empty graph before anything happens.
+    pub fn is_finished(&self) -> bool {
+        self.open == 0
+    }
+
+    /// Takes in one event, and says what to do about it.
+    pub fn step(&mut self, event: Event) -> Vec<Command> {
+        let mut commands = Vec::new();
+        self.step_into(event, &mut commands);
+        commands
+    }
+
+    /// Takes in one event, and adds what to do about it to `commands`.
+    pub fn step_into(&mut self, event: Event, commands: &mut Vec<Command>) {
+        match event {
+            Event::Begun => self.begin(),
+            Event::Accepted { task } => self.complete(task, commands),
+            Event::Rejected { task, retry } => self.reject(task, retry, commands),
+            Event::RetryDue { task } => self.retry(task),
+            Event::DeadlinePassed => self.cancel_open(Cause::Deadline, commands),
+            Event::CancelRequested => self.cancel_open(Cause::Requested, commands),
+        }
+        self.fill_slots(commands);
+        debug_assert!(self.graph.len() > 64 || self.is_consistent(), "{self:?}");
+    }
+
+    fn begin(&mut self) {
+        for task in self.graph.tasks() {
+            if self.states[task.at()] == (State::Waiting { unmet: 0 }) {
+                self.make_ready(task, 1);
+            }
+        }
+    }
+
+    fn complete(&mut self, task: TaskIx, commands: &mut Vec<Command>) {
+        let State::Running { .. } = self.states[task.at()] else {
+            return;
+        };
+        self.running -= 1;
+        self.settle(task, End::Completed, commands);
+        for &next in self.graph.feeds(task) {
+            if let State::Waiting { unmet } = &mut self.states[next.at()] {
+                *unmet -= 1;
+                if *unmet == 0 {
+                    self.make_ready(next, 1);
+                }
+            }
+        }
+    }
+
+    fn reject(&mut self, task: TaskIx, retry: Retry, commands: &mut Vec<Command>) {
+        let State::Running { attempt: failures } = self.states[task.at()] else {
+            return;
+        };
+        self.running -= 1;
+        let floor = match retry {
+            Retry::Backoff => Some(Duration::ZERO),
+            Retry::NotBefore(floor) => Some(floor),
+            Retry::Never => None,
+        };
+        match floor.filter(|_| failures <= self.policy.retry_limit) {
+            Some(floor) => {
+                self.states[task.at()] = State::Delayed { failures };
+                commands.push(Command::Delay {
+                    task,
+                    failures,
+                    floor,
+                });
+            }
+            None => self.fail(task, commands),
+        }
+    }
+
+    fn fail(&mut self, task: TaskIx, commands: &mut Vec<Command>) {
+        self.settle(task, End::Failed, commands);
+        match self.policy.on_failure {
+            OnFailure::Stop => self.cancel_open(Cause::BatchStopped(task), commands),
+            OnFailure::Continue => self.cancel_after(task, commands),
+        }
+    }
+
+    fn retry(&mut self, task: TaskIx) {
+        if let State::Delayed { failures } = self.states[task.at()] {
+            self.make_ready(task, failures.saturating_add(1));
+        }
+    }
+
+    /// Cancels all that needs `failed`. None of it has started, so there is nothing to drop.
+    fn cancel_after(&mut self, failed: TaskIx, commands: &mut Vec<Command>) {
+        let mut doomed = self.graph.feeds(failed).to_vec();
+        while let Some(task) = doomed.pop() {
+            if let State::Waiting { .. } = self.states[task.at()] {
+                self.settle(task, End::Cancelled(Cause::NeedsFailed(failed)), commands);
+                doomed.extend(self.graph.feeds(task));
+            }
+        }
+    }
+
+    fn cancel_open(&mut self, cause: Cause, commands: &mut Vec<Command>) {
+        self.ready.clear();
+        self.running = 0;
+        for task in self.graph.tasks() {
+            match self.states[task.at()] {
+                State::Ended => continue,
+                State::Running { .. } | State::Delayed { .. } => {
+                    commands.push(Command::Drop { task });
+                }
+                State::Waiting { .. } | State::Ready { .. } => (),
+            }
+            self.settle(task, End::Cancelled(cause), commands);
+        }
+    }
+
+    fn fill_slots(&mut self, commands: &mut Vec<Command>) {
+        while self.running < self.policy.concurrency.max(1)
+            && let Some((_, Reverse(task))) = self.ready.pop()
+            && let State::Ready { attempt } = self.states[task.at()]
+        {
+            self.states[task.at()] = State::Running { attempt };
+            self.running += 1;
+            commands.push(Command::Start { task, attempt });
+        }
+    }
+
+    fn make_ready(&mut self, task: TaskIx, attempt: u32) {
+        self.states[task.at()] = State::Ready { attempt };
+        self.ready.push((
+            self.remaining[task.at()],
+            Reverse(TaskIx::new(self.graph.len() - 1 - task.at())),
+        ));
+    }
+
+    fn settle(&mut self, task: TaskIx, end: End, commands: &mut Vec<Command>) {
+        let before = mem::replace(&mut self.states[task.at()], State::Ended);
+        debug_assert_ne!(before, State::Ended, "{task:?} ends twice");
+        self.open -= 1;
+        commands.push(Command::Settle { task, end });
+    }
+
+    /// Whether the invariants of the fields hold. Looks at every task, so it is asked of small graphs only.
+    fn is_consistent(&self) -> bool {
+        let count = |is: fn(&State) -> bool| self.states.iter().filter(|it| is(it)).count();
+        let is_ready = |it: &TaskIx| matches!(self.states[it.at()], State::Ready { .. });
+        let mut ready: Vec<TaskIx> = self.ready.iter().map(|(_, Reverse(it))| *it).collect();
+        ready.sort();
+        self.graph.tasks().filter(is_ready).eq(ready)
+            && count(|it| matches!(it, State::Running { .. })) == self.running as usize
+            && count(|it| *it != State::Ended) == self.open
+    }
+}
+
+fn unmet(graph: &TaskGraph, task: TaskIx) -> u32 {
+    u32::try_from(graph.needs(task).len()).expect("no task needs more tasks than there are")
+}
+
+#[cfg(test)]
+pub(crate) mod tests;
