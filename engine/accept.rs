@@ -160,6 +160,24 @@ pub struct Terms {
     pub max_file_bytes: usize,
 }
 
+impl Output {
+    /// The files that the answer of an agent outside a batch carries.
+    ///
+    /// # Errors
+    /// A path that cannot be a file of the run, or a file that is too large.
+    pub fn files_of(answer: &Value, max_file_bytes: usize) -> Result<Vec<EmittedFile>, Rejection> {
+        files::collect(answer, max_file_bytes)
+    }
+}
+
+/// The reply as JSON, whatever its shape.
+///
+/// # Errors
+/// It is empty, cut off, or not JSON.
+pub fn json(text: &str) -> Result<Value, Rejection> {
+    read(text).map_err(|rejection| rejection.with_answer(text))
+}
+
 /// Reads the reply of an agent outside a batch: a value that fits its model, or a text.
 pub fn turn(text: &str, shape: Option<&Shape>) -> Result<(Value, Vec<String>), Rejection> {
     match shape {

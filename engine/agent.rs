@@ -15,10 +15,6 @@ use crate::{
     shape::Shape,
 };
 
-pub mod command;
-pub mod openai;
-pub mod scripted;
-pub mod template;
 
 /// One question to one agent.
 #[derive(Debug, Clone)]
@@ -53,12 +49,32 @@ pub struct Usage {
     pub output_tokens: u64,
 }
 
+impl Usage {
+    pub fn add(&mut self, more: Usage) {
+        self.input_tokens += more.input_tokens;
+        self.output_tokens += more.output_tokens;
+    }
+
+    /// What was used after `earlier`.
+    pub fn since(self, earlier: Usage) -> Usage {
+        Usage {
+            input_tokens: self.input_tokens - earlier.input_tokens,
+            output_tokens: self.output_tokens - earlier.output_tokens,
+        }
+    }
+}
+
 pub type Answer = Pin<Box<dyn Future<Output = Result<Reply, Rejection>> + Send>>;
 
 /// Whoever can be asked.
 pub trait Agent: Send + Sync {
     /// Asks. The answer owns all it needs; dropping it ends whatever it started.
     fn ask(&self, request: Request) -> Answer;
+
+    /// Whether the prompt is read at all. What is not read need not be written.
+    fn reads_prompt(&self) -> bool {
+        true
+    }
 
     /// Whether outputs and plan are to lie in files that the request names, instead of in the request.
     fn reads_files(&self) -> bool {
@@ -79,9 +95,4 @@ fn capped(text: String, request: &Request) -> Result<String, Rejection> {
         }
         _ => Ok(text),
     }
-}
-
-/// A text as JSON, for whoever can write a `Value`.
-fn json(value: &Value) -> String {
-    value.to_string()
 }

@@ -67,11 +67,21 @@ pub struct AgentSpec {
     /// The folder that relative paths of its runtime start at.
     pub home: PathBuf,
     pub shape: Option<Arc<Shape>>,
+    pub reads: Reads,
     /// Context variables its output sets: name, and dotted path in the output.
     pub writes: Vec<(String, String)>,
     pub sees: Sees,
     /// Where it is defined.
     pub at: crate::diagnostic::Place,
+}
+
+/// How an agent's answer is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reads {
+    /// It has to fit its model, which says what is kept of it.
+    Model,
+    /// It is a plan without a model of the author's: `plan` checks it, and every field of a task is kept.
+    Plan,
 }
 
 /// One batch of a workflow (Workflow Task Batches, *Contract*).

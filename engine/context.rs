@@ -166,6 +166,15 @@ impl View {
         self
     }
 
+    /// The same snapshot, as another agent sees it.
+    pub fn seen_by(&self, sees: &Sees) -> View {
+        View {
+            context: self.context.clone(),
+            sees: sees.clone(),
+            task: None,
+        }
+    }
+
     pub fn task(&self) -> Option<&TaskView> {
         self.task.as_deref()
     }

@@ -18,3 +18,7 @@ pub mod load;
 pub mod accept;
 pub mod plan;
 pub mod prompt;
+
+pub mod agent;
+pub mod event;
+pub mod run;

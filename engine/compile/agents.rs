@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{AgentSpec, Batch, Compiler, Form, runtime};
+use super::{AgentSpec, Batch, Compiler, Form, Reads, runtime};
 use crate::{
     context::Sees,
     contract::{agents::Agent, name::Name, runtime::Runtime},
@@ -48,10 +48,9 @@ impl Compiler<'_> {
         let planned = batches
             .iter()
             .find(|it| it.form == Form::Conveyor && &*it.trigger == name);
-        let shape = match (own_shape, planned) {
-            (Some(shape), _) => Some(shape),
-            (None, Some(batch)) => Some(shape::decomposition_plan(&batch.allowed)),
-            (None, None) => None,
+        let (shape, reads) = match (own_shape, planned) {
+            (None, Some(batch)) => (Some(shape::decomposition_plan(&batch.allowed)), Reads::Plan),
+            (shape, _) => (shape, Reads::Model),
         };
         if agent.structured_outputs_required && shape.is_none() {
             let message =
@@ -95,6 +94,7 @@ impl Compiler<'_> {
             runtime,
             home: home.to_owned(),
             shape: shape.map(Arc::new),
+            reads,
             writes: agent
                 .writes
                 .iter()

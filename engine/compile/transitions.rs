@@ -84,6 +84,12 @@ impl Transitions {
         (Next::NoRule, warnings)
     }
 
+    /// Whether a rule with a condition holds after a turn of this agent.
+    pub fn has_condition(&self, source: &str, context: &Context) -> bool {
+        let mut rules = self.rules.iter().filter(|it| &*it.source == source);
+        rules.any(|it| !matches!(it.when, When::Always) && it.when.holds(context, &mut Vec::new()))
+    }
+
     pub fn is_written(&self) -> bool {
         self.is_written
     }
@@ -95,6 +101,21 @@ impl Transitions {
             .iter()
             .filter(move |it| it.source.eq_ignore_ascii_case(source));
         rules.map(|it| &it.next)
+    }
+}
+
+impl When {
+    fn holds(&self, context: &Context, warnings: &mut Vec<String>) -> bool {
+        match self {
+            When::Always => true,
+            When::Never => false,
+            When::Equals { key, value } => equals(context.get(key).unwrap_or(&Value::Null), value),
+            When::Holds(expression) => {
+                let verdict = expression.evaluate(|it| context.get(it));
+                warnings.extend(verdict.warnings);
+                verdict.value
+            }
+        }
     }
 }
 

@@ -1,0 +1,407 @@
+//! Performs a workflow: turns of agents, and the batches they trigger.
+//!
+//! **Invariant:** a batch starts only with a [`Plan`](crate::plan::Plan), so nothing starts before the whole plan is accepted.
+//! **Invariant:** a batch changes the context only by its two result keys, and only at its end.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::Path,
+    sync::Arc,
+};
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    accept::Output,
+    agent::{Agents, Usage},
+    compile::{Batch, First, Workflow, transitions::Next},
+    context::{Context, path},
+    contract::task_batches::{Rerun, SourceKind},
+    diagnostic::Diagnostic,
+    event::RunEvent,
+    plan::{self, Origin, Plan},
+    source::Source,
+};
+
+mod batch;
+pub mod drive;
+mod results;
+mod start;
+mod store;
+mod turn;
+
+pub use results::Status;
+pub use start::{BadInput, initial_context};
+pub use store::Store;
+
+/// What a run is given.
+pub struct Start<'a> {
+    pub id: Arc<str>,
+    /// The run's own folder. Its `artifacts` are what workers write.
+    pub folder: &'a Path,
+    pub context: Context,
+    /// An answer that stands for that of the first trigger, which is then not asked.
+    pub plan: Option<&'a Source>,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Ending {
+    pub status: Status,
+    /// Why, where the status alone does not say.
+    pub reason: Option<String>,
+    /// What is wrong with the plan, if that is what ended the run.
+    pub faults: Vec<Diagnostic>,
+    pub context: Context,
+    pub turns: u32,
+    pub usage: Usage,
+    /// The files that were written, relative to the artifact folder, in order.
+    pub files: Vec<String>,
+    /// The status of each batch that ran.
+    pub batches: BTreeMap<String, Status>,
+}
+
+/// Hears what a run says about itself.
+pub type Hear<'a> = &'a mut (dyn FnMut(&RunEvent) + Send);
+
+/// Runs a workflow to its end.
+///
+/// # Errors
+/// The world failed: the run's folder cannot be written.
+pub async fn workflow(
+    workflow: &Workflow,
+    agents: &Agents,
+    start: Start<'_>,
+    hear: Hear<'_>,
+    cancel: &CancellationToken,
+) -> anyhow::Result<Ending> {
+    hear(&RunEvent::RunStarted {
+        run: Arc::clone(&start.id),
+        workflow: Arc::clone(&workflow.name),
+    });
+    let mut run = Run {
+        workflow,
+        agents,
+        id: start.id,
+        store: Store::open(start.folder)?,
+        context: start.context,
+        given_plan: start.plan,
+        cancel,
+        turn: 0,
+        usage: Usage::default(),
+        ran: HashMap::new(),
+        batches: BTreeMap::new(),
+        last_answer: None,
+    };
+    let stop = run.turns(hear).await?;
+    let (status, reason, faults) = run.judge(stop);
+    hear(&RunEvent::RunEnded {
+        status: status.as_str(),
+        reason: reason.clone(),
+        turns: run.turn,
+        usage: run.usage,
+    });
+    Ok(Ending {
+        status,
+        reason,
+        faults,
+        context: run.context,
+        turns: run.turn,
+        usage: run.usage,
+        files: run.store.files(),
+        batches: run.batches,
+    })
+}
+
+/// Why no agent speaks any more.
+enum Stop {
+    Complete,
+    Failed(String),
+    /// Nothing of the batch started.
+    BadPlan { batch: Arc<str>, faults: Vec<Diagnostic> },
+    Cancelled,
+    Deadline(String),
+}
+
+struct Run<'a> {
+    workflow: &'a Workflow,
+    agents: &'a Agents,
+    id: Arc<str>,
+    store: Store,
+    context: Context,
+    given_plan: Option<&'a Source>,
+    cancel: &'a CancellationToken,
+    turn: u32,
+    usage: Usage,
+    /// The task list each batch last ran with.
+    ran: HashMap<Arc<str>, Value>,
+    batches: BTreeMap<String, Status>,
+    /// Who spoke last, and what came of it.
+    last_answer: Option<(Arc<str>, Value)>,
+}
+
+/// What a turn brought.
+struct Spoken {
+    value: Value,
+    prompt: crate::prompt::Prompt,
+    text: String,
+}
+
+impl Run<'_> {
+    async fn turns(&mut self, hear: Hear<'_>) -> anyhow::Result<Stop> {
+        let mut agent = match &self.workflow.first {
+            First::Agent(name) => Arc::clone(name),
+            First::User => match self.next("user", hear) {
+                Next::Agent(name) => name,
+                _ => return Ok(Stop::Failed("no transition leads from `user` to an agent".to_owned())),
+            },
+        };
+        loop {
+            if self.turn == self.workflow.max_turns {
+                let limit = self.workflow.max_turns;
+                let message = format!("`{agent}` would take turn {}, but `max_turns` is {limit}", limit + 1);
+                return Ok(Stop::Failed(message));
+            }
+            self.turn += 1;
+            let worst = match self.take_turn(&agent, hear).await? {
+                Ok(worst) => worst,
+                Err(stop) => return Ok(stop),
+            };
+            agent = match self.after(&agent, worst, hear) {
+                Ok(next) => next,
+                Err(stop) => return Ok(stop),
+            };
+        }
+    }
+
+    /// Who speaks after a turn whose batches ended so.
+    fn after(&mut self, agent: &str, worst: Option<Status>, hear: Hear<'_>) -> Result<Arc<str>, Stop> {
+        let unhandled = worst.filter(|it| *it != Status::Completed);
+        if worst == Some(Status::Failed) && !self.workflow.transitions.has_condition(agent, &self.context) {
+            return Err(Stop::Failed(format!(
+                "a batch of `{agent}` failed, and no transition of `{agent}` has a condition that holds then"
+            )));
+        }
+        match (self.next(agent, hear), unhandled) {
+            (Next::Agent(name), _) => Ok(name),
+            (Next::Complete, _) => Err(Stop::Complete),
+            (Next::Failed, _) => Err(Stop::Failed(format!("a transition of `{agent}` ends the run as failed"))),
+            (Next::User, _) => Err(Stop::Failed(format!(
+                "a transition of `{agent}` leads to `user`, and no person is asked by this version"
+            ))),
+            (Next::NoRule, Some(status)) => Err(Stop::Failed(format!(
+                "a batch of `{agent}` ended as `{}`, and no transition of `{agent}` handles that",
+                status.as_str()
+            ))),
+            (Next::NoRule, None) => Err(Stop::Failed(format!("no transition of `{agent}` holds"))),
+        }
+    }
+
+    fn next(&self, agent: &str, hear: Hear<'_>) -> Next {
+        let (next, warnings) = self.workflow.transitions.next(agent, &self.context);
+        for message in warnings {
+            hear(&RunEvent::Warning { message });
+        }
+        next
+    }
+
+    /// One turn, with all that belongs to it. Gives the worst status of its batches.
+    async fn take_turn(&mut self, agent: &Arc<str>, hear: Hear<'_>) -> anyhow::Result<Result<Option<Status>, Stop>> {
+        hear(&RunEvent::TurnStarted {
+            turn: self.turn,
+            agent: Arc::clone(agent),
+        });
+        let before = self.usage;
+        let triggered: Vec<&Batch> = self.workflow.batches.iter().filter(|it| it.trigger == *agent).collect();
+        let given = self.given_plan.take_if(|_| !triggered.is_empty());
+        let spoken = match given {
+            Some(source) => Spoken {
+                value: source.value(),
+                prompt: crate::prompt::Prompt::default(),
+                text: String::new(),
+            },
+            None => match self.ask(agent, None, hear).await {
+                Ok(spoken) => spoken,
+                Err(stop) => return Ok(Err(stop)),
+            },
+        };
+        if let Err(message) = self.keep(agent, &spoken.value) {
+            return Ok(Err(Stop::Failed(message)));
+        }
+        if let Err(message) = self.publish(&spoken.value)? {
+            return Ok(Err(Stop::Failed(format!("the files of `{agent}` cannot be written: {message}"))));
+        }
+        hear(&RunEvent::TurnEnded {
+            turn: self.turn,
+            agent: Arc::clone(agent),
+            usage: self.usage.since(before),
+        });
+        let mut worst = None;
+        let mut spoken = spoken;
+        for batch in triggered {
+            let planned = self.plan(batch, &mut spoken, given, hear).await;
+            let (plan, tasks) = match planned {
+                Ok(Some(planned)) => planned,
+                Ok(None) => {
+                    hear(&RunEvent::BatchUnchanged { batch: Arc::clone(&batch.id) });
+                    continue;
+                }
+                Err(stop) => {
+                    if let Stop::BadPlan { .. } = stop {
+                        self.context.set(&batch.status_key, json!(Status::Failed.as_str()));
+                        self.batches.insert(batch.id.to_string(), Status::Failed);
+                    }
+                    return Ok(Err(stop));
+                }
+            };
+            self.ran.insert(Arc::clone(&batch.id), tasks);
+            let done = self.batch(batch, plan, hear).await?;
+            let (results, status, cut_short) = done;
+            self.context.set(&batch.context_key, results);
+            self.context.set(&batch.status_key, json!(status.as_str()));
+            self.batches.insert(batch.id.to_string(), status);
+            if let Some(stop) = cut_short {
+                return Ok(Err(stop));
+            }
+            worst = worst.max(Some(status));
+            if status == Status::Failed {
+                break;
+            }
+        }
+        self.last_answer = Some((Arc::clone(agent), spoken.value));
+        Ok(Ok(worst))
+    }
+
+    /// The save step: what the agent says it writes.
+    fn keep(&mut self, agent: &str, value: &Value) -> Result<(), String> {
+        for (variable, path) in &self.workflow.agents[agent].writes {
+            let found = path::resolve(value, path);
+            let found = found.map_err(|error| format!("`{agent}` writes `{variable}` from `{path}`, but {error}"))?;
+            let found = found.into_owned();
+            self.context.set(variable, found);
+        }
+        Ok(())
+    }
+
+    /// Writes the files that an agent outside a batch answered with.
+    fn publish(&mut self, value: &Value) -> anyhow::Result<Result<(), String>> {
+        match Output::files_of(value, self.workflow.limits.max_file_bytes) {
+            Ok(files) => {
+                self.store.write(&files)?;
+                Ok(Ok(()))
+            }
+            Err(rejection) => Ok(Err(rejection.message)),
+        }
+    }
+
+    /// The accepted plan of a batch, and its task list; nothing if the results of an earlier run of it stand.
+    ///
+    /// A planner whose plan is refused is shown the faults and asked again, a few times.
+    async fn plan(
+        &mut self,
+        batch: &Batch,
+        spoken: &mut Spoken,
+        given: Option<&Source>,
+        hear: Hear<'_>,
+    ) -> Result<Option<(Plan, Value)>, Stop> {
+        let mut rounds_left = match given {
+            Some(_) => 0,
+            None if self.is_from_trigger(batch) => self.workflow.limits.plan_repair_limit,
+            None => 0,
+        };
+        loop {
+            let faults = match self.find_tasks(batch, &spoken.value, given) {
+                Ok((tasks, origin)) => {
+                    if batch.rerun == Rerun::Changed && self.ran.get(&batch.id) == Some(&tasks) {
+                        return Ok(None);
+                    }
+                    match plan::accept(batch, &tasks, &origin, &self.workflow.limits) {
+                        Ok(plan) => {
+                            hear(&RunEvent::PlanAccepted {
+                                batch: Arc::clone(&batch.id),
+                                tasks: plan.tasks().len(),
+                                dependencies: plan.graph().edges(),
+                                critical_path: plan.graph().critical_path().len(),
+                            });
+                            return Ok(Some((plan, tasks)));
+                        }
+                        Err(faults) => faults,
+                    }
+                }
+                Err(diagnostic) => vec![*diagnostic],
+            };
+            let report = crate::diagnostic::draw(&faults, crate::diagnostic::Style::Plain);
+            hear(&RunEvent::PlanRejected {
+                batch: Arc::clone(&batch.id),
+                faults: faults.len(),
+                report: report.clone(),
+                rounds_left,
+            });
+            if rounds_left == 0 {
+                let batch = Arc::clone(&batch.id);
+                return Err(Stop::BadPlan { batch, faults });
+            }
+            rounds_left -= 1;
+            let again = turn::Again {
+                prompt: &spoken.prompt,
+                report: &report,
+                answer: &spoken.text,
+            };
+            let agent = Arc::clone(&batch.trigger);
+            let next = self.ask(&agent, Some(again), hear).await?;
+            if next.text == spoken.text {
+                let batch = Arc::clone(&batch.id);
+                return Err(Stop::BadPlan { batch, faults });
+            }
+            *spoken = next;
+            self.keep(&agent, &spoken.value).map_err(Stop::Failed)?;
+        }
+    }
+
+    /// Whether asking the trigger again can change the task list.
+    fn is_from_trigger(&self, batch: &Batch) -> bool {
+        let root = batch.path.split('.').map(str::trim).find(|it| !it.is_empty());
+        batch.source == SourceKind::StructuredOutput
+            || self.workflow.agents[&*batch.trigger].writes.iter().any(|(name, _)| Some(name.as_str()) == root)
+    }
+
+    fn find_tasks<'s>(
+        &self,
+        batch: &Batch,
+        answer: &Value,
+        given: Option<&'s Source>,
+    ) -> Result<(Value, Origin<'s>), Box<Diagnostic>> {
+        if let Some(source) = given {
+            let (tasks, at) = plan::given(batch, source)?;
+            return Ok((tasks, Origin::File(source, at)));
+        }
+        let (root, name) = match batch.source {
+            SourceKind::StructuredOutput => (answer.clone(), format!("answer of {}", batch.trigger)),
+            SourceKind::ContextVariable => (self.context.to_value(), format!("context variable {}", batch.path)),
+        };
+        let tasks = plan::find(batch, &root)?;
+        Ok((tasks, Origin::Reply(name)))
+    }
+
+    /// The status of the whole run: that of its worst batch, unless something else ended it.
+    fn judge(&self, stop: Stop) -> (Status, Option<String>, Vec<Diagnostic>) {
+        let worst = self.batches.values().copied().max().unwrap_or(Status::Completed);
+        match stop {
+            Stop::Complete => (worst, None, Vec::new()),
+            Stop::Failed(reason) => {
+                let status = match worst {
+                    Status::Partial | Status::CompletedWithErrors if reason.contains("no transition") => worst,
+                    _ => Status::Failed,
+                };
+                (status, Some(reason), Vec::new())
+            }
+            Stop::BadPlan { batch, faults } => {
+                let reason = format!("the plan of batch `{batch}` was refused, and nothing of it started");
+                (Status::InvalidPlan, Some(reason), faults)
+            }
+            Stop::Cancelled => (Status::Cancelled, Some("the run was told to stop".to_owned()), Vec::new()),
+            Stop::Deadline(reason) => (Status::Deadline, Some(reason), Vec::new()),
+        }
+    }
+}

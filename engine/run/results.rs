@@ -1,0 +1,173 @@
+//! What a batch publishes: outputs, failures, and what it says about itself (Workflow Task Batches, *Failure Model*).
+
+use serde_json::{Map, Value, json};
+
+use crate::{
+    accept::Rejection,
+    compile::Batch,
+    context::Outputs,
+    contract::task_batches::{FailurePolicy, MergeStrategy},
+    plan::Plan,
+    schedule::{Cause, End},
+};
+
+/// How a batch or a run ended, from best to worst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Status {
+    Completed,
+    /// Some tasks failed, and the others were carried out.
+    Partial,
+    /// As [`Status::Partial`], with the failures published for somebody to handle.
+    CompletedWithErrors,
+    Failed,
+    /// A plan was refused, so that nothing started.
+    InvalidPlan,
+    /// The time for a batch was up.
+    Deadline,
+    Cancelled,
+}
+
+impl Status {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Status::Completed => "completed",
+            Status::Partial => "partial",
+            Status::CompletedWithErrors => "completed_with_errors",
+            Status::Failed => "failed",
+            Status::InvalidPlan => "invalid_plan",
+            Status::Deadline => "deadline",
+            Status::Cancelled => "cancelled",
+        }
+    }
+
+    /// The exit code of the program.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Status::Completed => 0,
+            Status::Failed => 1,
+            Status::InvalidPlan => 2,
+            Status::Partial | Status::CompletedWithErrors => 3,
+            Status::Deadline => 4,
+            Status::Cancelled => 130,
+        }
+    }
+}
+
+/// What is known of a task when its batch is over.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Fate {
+    pub(super) end: Option<End>,
+    pub(super) attempts: u32,
+    pub(super) rejection: Option<Rejection>,
+}
+
+/// The status that a batch ends with.
+pub(super) fn status(batch: &Batch, fates: &[Fate]) -> Status {
+    let has = |wanted: fn(&End) -> bool| fates.iter().filter_map(|it| it.end.as_ref()).any(wanted);
+    if has(|it| matches!(it, End::Cancelled(Cause::Requested))) {
+        Status::Cancelled
+    } else if has(|it| matches!(it, End::Cancelled(Cause::Deadline))) {
+        Status::Deadline
+    } else if !has(|it| *it == End::Failed) {
+        Status::Completed
+    } else {
+        match batch.failure_policy {
+            FailurePolicy::FailBatch => Status::Failed,
+            FailurePolicy::ContinueWithAvailable => Status::Partial,
+            FailurePolicy::CollectErrors => Status::CompletedWithErrors,
+        }
+    }
+}
+
+/// The word for it in the results. A batch that was cut short has failed.
+pub(super) fn word(status: Status) -> &'static str {
+    match status {
+        Status::Deadline | Status::Cancelled | Status::InvalidPlan => "failed",
+        other => other.as_str(),
+    }
+}
+
+/// What goes under the batch's context key.
+pub(super) fn merge(batch: &Batch, plan: &Plan, outputs: &Outputs, fates: &[Fate]) -> Value {
+    if batch.merge == MergeStrategy::CollectOutputs {
+        let outputs = (0..plan.tasks().len()).filter_map(|it| outputs.get(it));
+        return outputs.map(|it| Value::clone(it)).collect();
+    }
+    let mut results = Map::new();
+    let mut failed = Map::new();
+    let mut completed_tasks = Vec::new();
+    for (ix, (task, fate)) in plan.tasks().iter().zip(fates).enumerate() {
+        match outputs.get(ix) {
+            Some(output) => {
+                completed_tasks.push(json!(&*task.id));
+                results.insert(task.id.to_string(), Value::clone(output));
+            }
+            None => {
+                failed.insert(task.id.to_string(), failure(plan, ix, fate, fates));
+            }
+        }
+    }
+    let failed_tasks: Vec<&String> = failed.keys().collect();
+    let meta = json!({
+        "batch_id": &*batch.id,
+        "status": word(status(batch, fates)),
+        "task_count": plan.tasks().len(),
+        "concurrency": batch.policy.concurrency,
+        "completed_tasks": completed_tasks,
+        "failed_tasks": failed_tasks,
+        "result_context_key": &*batch.context_key,
+    });
+    if !failed.is_empty() || batch.failure_policy == FailurePolicy::CollectErrors {
+        results.insert("_failed".to_owned(), Value::Object(failed));
+    }
+    results.insert("_meta".to_owned(), meta);
+    Value::Object(results)
+}
+
+/// Why a task has no output.
+fn failure(plan: &Plan, ix: usize, fate: &Fate, fates: &[Fate]) -> Value {
+    let task = &plan.tasks()[ix];
+    let (status, kind, error) = match fate.end {
+        Some(End::Failed) => {
+            let rejection = fate.rejection.as_ref();
+            let kind = rejection.map_or("internal", |it| it.failure.as_str());
+            ("failed", kind, rejection.map(|it| it.message.clone()).unwrap_or_default())
+        }
+        Some(End::Cancelled(cause)) => {
+            let kind = match cause {
+                Cause::NeedsFailed(_) => "dependency_blocked",
+                Cause::BatchStopped(_) => "batch_stopped",
+                Cause::Deadline => "deadline",
+                Cause::Requested => "cancelled",
+            };
+            ("cancelled", kind, because(plan, cause))
+        }
+        Some(End::Completed) | None => ("cancelled", "cancelled", "it never started".to_owned()),
+    };
+    let needs = plan.graph().tasks().nth(ix).map(|it| plan.graph().needs(it)).unwrap_or_default();
+    let blocked_by: Vec<&str> = needs
+        .iter()
+        .filter(|it| fates[it.at()].end != Some(End::Completed))
+        .map(|it| &*plan.tasks()[it.at()].id)
+        .collect();
+    json!({
+        "task_id": &*task.id,
+        "status": status,
+        "failure_kind": kind,
+        "error": error,
+        "worker_agent": &*task.agent,
+        "attempts": fate.attempts,
+        "blocked_by": blocked_by,
+    })
+}
+
+/// Why a task was cancelled, for people.
+pub(super) fn because(plan: &Plan, cause: Cause) -> String {
+    let id = |it: crate::graph::TaskIx| &plan.tasks()[it.at()].id;
+    match cause {
+        Cause::NeedsFailed(task) => format!("it needs `{}`, which failed", id(task)),
+        Cause::BatchStopped(task) => format!("the batch stopped when `{}` failed", id(task)),
+        Cause::Deadline => "the time for the batch was up".to_owned(),
+        Cause::Requested => "the run was told to stop".to_owned(),
+    }
+}

@@ -1,0 +1,79 @@
+//! The files of a run.
+//!
+//! **Invariant:** nothing is written outside the artifact folder, whatever links lie in it: every path is opened beneath it.
+//! **Invariant:** a file is there whole or not at all: it is written under another name and renamed.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context as _;
+use cap_std::{ambient_authority, fs::Dir};
+
+use crate::accept::EmittedFile;
+
+/// The artifact folder of one run.
+pub struct Store {
+    folder: PathBuf,
+    artifacts: Dir,
+    files: BTreeSet<String>,
+}
+
+impl Store {
+    /// Makes the run's folder and its `artifacts`.
+    ///
+    /// # Errors
+    /// The folder cannot be made.
+    pub fn open(folder: &Path) -> anyhow::Result<Store> {
+        let path = folder.join("artifacts");
+        fs::create_dir_all(&path).with_context(|| format!("cannot make the folder `{}`", path.display()))?;
+        let artifacts = Dir::open_ambient_dir(&path, ambient_authority())
+            .with_context(|| format!("cannot open the folder `{}`", path.display()))?;
+        Ok(Store {
+            folder: folder.to_owned(),
+            artifacts,
+            files: BTreeSet::new(),
+        })
+    }
+
+    /// Writes files, each whole.
+    ///
+    /// # Errors
+    /// The world does not let it: disk full, no permission, a link that leads outside.
+    pub fn write(&mut self, files: &[EmittedFile]) -> anyhow::Result<()> {
+        for file in files {
+            let path = Path::new(file.path.as_str());
+            self.put(path, file.content.as_bytes())
+                .with_context(|| format!("cannot write the artifact `{}`", file.path))?;
+            self.files.insert(file.path.as_str().to_owned());
+        }
+        Ok(())
+    }
+
+    fn put(&self, path: &Path, content: &[u8]) -> std::io::Result<()> {
+        if let Some(parent) = path.parent().filter(|it| !it.as_os_str().is_empty()) {
+            self.artifacts.create_dir_all(parent)?;
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        // A long name may not be made longer.
+        let short: String = name.chars().take(40).collect();
+        let draft = path.with_file_name(format!(".{short}.part"));
+        let mut file = self.artifacts.create(&draft)?;
+        file.write_all(content)?;
+        drop(file);
+        self.artifacts.rename(&draft, &self.artifacts, path)
+    }
+
+    /// The files written so far, in order.
+    pub fn files(&self) -> Vec<String> {
+        self.files.iter().cloned().collect()
+    }
+
+    /// A path in the run's folder, beside the artifacts, for what the engine itself hands to programs.
+    pub(super) fn beside(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+}

@@ -1,0 +1,142 @@
+//! Asks an agent outside a batch, a few times if need be.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::Value;
+use tokio::time::{sleep, timeout};
+
+use super::{Hear, Run, Spoken, Stop};
+use crate::{
+    accept::{self, Failure, Rejection},
+    agent::Request,
+    event::RunEvent,
+    prompt::{self, Prompt},
+    schedule::{Backoff, Jitter},
+};
+
+/// How often an agent outside a batch is asked in one turn.
+const ATTEMPTS: u32 = 3;
+/// How long one attempt may take.
+const TIMEOUT: Duration = Duration::from_secs(600);
+/// How long to wait between attempts.
+const BACKOFF: Backoff = Backoff {
+    initial: Duration::from_secs(1),
+    max: Duration::from_secs(60),
+    jitter: Jitter::Full,
+};
+
+/// A planner is asked again because of its plan.
+pub(super) struct Again<'a> {
+    pub(super) prompt: &'a Prompt,
+    pub(super) report: &'a str,
+    pub(super) answer: &'a str,
+}
+
+impl Run<'_> {
+    /// Asks until an answer can be used.
+    pub(super) async fn ask(&mut self, agent: &Arc<str>, again: Option<Again<'_>>, hear: Hear<'_>) -> Result<Spoken, Stop> {
+        let spec = &self.workflow.agents[&**agent];
+        let asked = &self.agents[&**agent];
+        let view = self.context.view(&spec.sees);
+        let first = match again {
+            None => prompt::turn(&spec.instruction, &self.message(), &view),
+            Some(again) => {
+                let rejection = Rejection::new(Failure::WrongShape, again.report);
+                prompt::after(again.prompt, &rejection.with_answer(again.answer))
+            }
+        };
+        let mut prompt = first.clone();
+        let mut last: Option<Rejection> = None;
+        for attempt in 1..=ATTEMPTS {
+            let request = Request {
+                agent: Arc::clone(agent),
+                task_id: None,
+                attempt,
+                idempotency_key: format!("{}/turn-{}/{attempt}", self.id, self.turn),
+                prompt: prompt.clone(),
+                view: view.clone(),
+                shape: spec.shape.clone(),
+                max_output_bytes: self.workflow.limits.max_output_bytes,
+            };
+            let answer = tokio::select! {
+                () = self.cancel.cancelled() => return Err(Stop::Cancelled),
+                answer = timeout(TIMEOUT, asked.ask(request)) => answer,
+            };
+            let rejection = match answer {
+                Err(_) => {
+                    let message = format!("no answer within {} seconds", TIMEOUT.as_secs());
+                    Rejection::new(Failure::Timeout, message)
+                }
+                Ok(Err(rejection)) => rejection,
+                Ok(Ok(reply)) => {
+                    self.usage.add(reply.usage);
+                    match self.read(agent, &reply.text, hear) {
+                        Ok(value) => {
+                            let text = reply.text;
+                            return Ok(Spoken { value, prompt: first, text });
+                        }
+                        Err(rejection) => rejection,
+                    }
+                }
+            };
+            let is_same = last.as_ref().is_some_and(|it| it.answer.is_some() && it.answer == rejection.answer);
+            let is_last = attempt == ATTEMPTS || is_same || !rejection.failure.is_worth_a_retry();
+            let floor = rejection.retry_after.unwrap_or_default();
+            let wait = floor + BACKOFF.span(attempt).mul_f64(fastrand::f64());
+            hear(&RunEvent::TurnRejected {
+                turn: self.turn,
+                agent: Arc::clone(agent),
+                attempt,
+                failure: rejection.failure.as_str(),
+                message: rejection.message.clone(),
+                retry_in_ms: (!is_last).then_some(wait.as_millis() as u64),
+            });
+            if is_last {
+                return Err(Stop::Failed(format!("`{agent}` gave no answer that can be used: {rejection}")));
+            }
+            tokio::select! {
+                () = self.cancel.cancelled() => return Err(Stop::Cancelled),
+                () = sleep(wait) => (),
+            }
+            if rejection.failure.is_about_the_answer() {
+                prompt = prompt::after(&first, &rejection);
+            }
+            last = Some(rejection);
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    fn read(&self, agent: &str, text: &str, hear: Hear<'_>) -> Result<Value, Rejection> {
+        let spec = &self.workflow.agents[agent];
+        let shape = spec.shape.as_deref();
+        let (value, dropped) = match spec.reads {
+            crate::compile::Reads::Model => accept::turn(text, shape)?,
+            crate::compile::Reads::Plan => (accept::json(text)?, Vec::new()),
+        };
+        if !dropped.is_empty() {
+            let message = format!("`{agent}` answered with keys that its model does not have, left out: {}", dropped.join(", "));
+            hear(&RunEvent::Warning { message });
+        }
+        Ok(value)
+    }
+
+    /// What an agent is asked: the run's input, then what the agent before it said.
+    fn message(&self) -> String {
+        let input = match self.context.get("input") {
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+            None => String::new(),
+        };
+        match &self.last_answer {
+            None => input,
+            Some((agent, value)) => {
+                let text = match value {
+                    Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                };
+                let text = prompt::cut(&text, prompt::MAX_FEEDBACK_BYTES);
+                format!("{input}\n\n[LAST TURN: {agent}]\n{text}")
+            }
+        }
+    }
+}
