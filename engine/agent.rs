@@ -6,7 +6,6 @@
 use std::{collections::BTreeMap, future::Future, pin::Pin, sync::Arc};
 
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::{
     accept::{Failure, Rejection},
@@ -15,6 +14,11 @@ use crate::{
     shape::Shape,
 };
 
+pub mod build;
+pub mod command;
+pub mod openai;
+pub mod scripted;
+pub mod template;
 
 /// One question to one agent.
 #[derive(Debug, Clone)]

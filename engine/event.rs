@@ -107,6 +107,11 @@ pub enum RunEvent {
 #[serde(tag = "end", rename_all = "snake_case")]
 pub enum TaskEnd {
     Completed,
-    Failed { failure: &'static str, message: String },
-    Cancelled { because: String },
+    Failed {
+        failure: &'static str,
+        message: String,
+    },
+    Cancelled {
+        because: String,
+    },
 }

@@ -22,3 +22,7 @@ pub mod prompt;
 pub mod agent;
 pub mod event;
 pub mod run;
+
+pub mod report;
+
+pub mod program;

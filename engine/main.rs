@@ -1,1 +1,7 @@
-fn main() {}
+//! `mozaiks-run`: arguments in, exit code out.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    mozaiks::program::main()
+}

@@ -126,19 +126,31 @@ pub fn find(batch: &Batch, root: &Value) -> Result<Value, Box<Diagnostic>> {
 /// The file has none of these.
 pub fn given(batch: &Batch, source: &Source) -> Result<(Value, String), Box<Diagnostic>> {
     let value = source.value();
-    let dotted: Vec<&str> = batch.path.split('.').map(str::trim).filter(|it| !it.is_empty()).collect();
+    let dotted: Vec<&str> = batch
+        .path
+        .split('.')
+        .map(str::trim)
+        .filter(|it| !it.is_empty())
+        .collect();
     let whole = format!("/{}", dotted.join("/"));
     let last = dotted.last().map(|it| format!("/{it}")).unwrap_or_default();
     for at in [whole.as_str(), last.as_str(), "/tasks", ""] {
         match value.pointer(at) {
             Some(list @ Value::Array(_)) => return Ok((list.clone(), at.to_owned())),
-            Some(list @ Value::Object(_)) if at == whole => return Ok((list.clone(), at.to_owned())),
+            Some(list @ Value::Object(_)) if at == whole => {
+                return Ok((list.clone(), at.to_owned()));
+            }
             _ => (),
         }
     }
     let message = format!("the plan has no task list at `{}`", batch.path);
-    let help = "a plan file is a list of tasks, a mapping with `tasks`, or the planner's whole answer";
-    Err(Box::new(Diagnostic::error(Code::NoPlan, message).at(source.place("")).help(help)))
+    let help =
+        "a plan file is a list of tasks, a mapping with `tasks`, or the planner's whole answer";
+    Err(Box::new(
+        Diagnostic::error(Code::NoPlan, message)
+            .at(source.place(""))
+            .help(help),
+    ))
 }
 
 /// Accepts a task list as a whole, or says everything that is wrong with it.

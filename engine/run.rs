@@ -84,7 +84,7 @@ pub async fn workflow(
         workflow,
         agents,
         id: start.id,
-        store: Store::open(start.folder)?,
+        store: Store::new(start.folder),
         context: start.context,
         given_plan: start.plan,
         cancel,
@@ -119,7 +119,10 @@ enum Stop {
     Complete,
     Failed(String),
     /// Nothing of the batch started.
-    BadPlan { batch: Arc<str>, faults: Vec<Diagnostic> },
+    BadPlan {
+        batch: Arc<str>,
+        faults: Vec<Diagnostic>,
+    },
     Cancelled,
     Deadline(String),
 }
@@ -154,13 +157,20 @@ impl Run<'_> {
             First::Agent(name) => Arc::clone(name),
             First::User => match self.next("user", hear) {
                 Next::Agent(name) => name,
-                _ => return Ok(Stop::Failed("no transition leads from `user` to an agent".to_owned())),
+                _ => {
+                    return Ok(Stop::Failed(
+                        "no transition leads from `user` to an agent".to_owned(),
+                    ));
+                }
             },
         };
         loop {
             if self.turn == self.workflow.max_turns {
                 let limit = self.workflow.max_turns;
-                let message = format!("`{agent}` would take turn {}, but `max_turns` is {limit}", limit + 1);
+                let message = format!(
+                    "`{agent}` would take turn {}, but `max_turns` is {limit}",
+                    limit + 1
+                );
                 return Ok(Stop::Failed(message));
             }
             self.turn += 1;
@@ -176,9 +186,19 @@ impl Run<'_> {
     }
 
     /// Who speaks after a turn whose batches ended so.
-    fn after(&mut self, agent: &str, worst: Option<Status>, hear: Hear<'_>) -> Result<Arc<str>, Stop> {
+    fn after(
+        &mut self,
+        agent: &str,
+        worst: Option<Status>,
+        hear: Hear<'_>,
+    ) -> Result<Arc<str>, Stop> {
         let unhandled = worst.filter(|it| *it != Status::Completed);
-        if worst == Some(Status::Failed) && !self.workflow.transitions.has_condition(agent, &self.context) {
+        if worst == Some(Status::Failed)
+            && !self
+                .workflow
+                .transitions
+                .has_condition(agent, &self.context)
+        {
             return Err(Stop::Failed(format!(
                 "a batch of `{agent}` failed, and no transition of `{agent}` has a condition that holds then"
             )));
@@ -186,7 +206,9 @@ impl Run<'_> {
         match (self.next(agent, hear), unhandled) {
             (Next::Agent(name), _) => Ok(name),
             (Next::Complete, _) => Err(Stop::Complete),
-            (Next::Failed, _) => Err(Stop::Failed(format!("a transition of `{agent}` ends the run as failed"))),
+            (Next::Failed, _) => Err(Stop::Failed(format!(
+                "a transition of `{agent}` ends the run as failed"
+            ))),
             (Next::User, _) => Err(Stop::Failed(format!(
                 "a transition of `{agent}` leads to `user`, and no person is asked by this version"
             ))),
@@ -207,13 +229,22 @@ impl Run<'_> {
     }
 
     /// One turn, with all that belongs to it. Gives the worst status of its batches.
-    async fn take_turn(&mut self, agent: &Arc<str>, hear: Hear<'_>) -> anyhow::Result<Result<Option<Status>, Stop>> {
+    async fn take_turn(
+        &mut self,
+        agent: &Arc<str>,
+        hear: Hear<'_>,
+    ) -> anyhow::Result<Result<Option<Status>, Stop>> {
         hear(&RunEvent::TurnStarted {
             turn: self.turn,
             agent: Arc::clone(agent),
         });
         let before = self.usage;
-        let triggered: Vec<&Batch> = self.workflow.batches.iter().filter(|it| it.trigger == *agent).collect();
+        let triggered: Vec<&Batch> = self
+            .workflow
+            .batches
+            .iter()
+            .filter(|it| it.trigger == *agent)
+            .collect();
         let given = self.given_plan.take_if(|_| !triggered.is_empty());
         let spoken = match given {
             Some(source) => Spoken {
@@ -230,7 +261,9 @@ impl Run<'_> {
             return Ok(Err(Stop::Failed(message)));
         }
         if let Err(message) = self.publish(&spoken.value)? {
-            return Ok(Err(Stop::Failed(format!("the files of `{agent}` cannot be written: {message}"))));
+            return Ok(Err(Stop::Failed(format!(
+                "the files of `{agent}` cannot be written: {message}"
+            ))));
         }
         hear(&RunEvent::TurnEnded {
             turn: self.turn,
@@ -244,12 +277,15 @@ impl Run<'_> {
             let (plan, tasks) = match planned {
                 Ok(Some(planned)) => planned,
                 Ok(None) => {
-                    hear(&RunEvent::BatchUnchanged { batch: Arc::clone(&batch.id) });
+                    hear(&RunEvent::BatchUnchanged {
+                        batch: Arc::clone(&batch.id),
+                    });
                     continue;
                 }
                 Err(stop) => {
                     if let Stop::BadPlan { .. } = stop {
-                        self.context.set(&batch.status_key, json!(Status::Failed.as_str()));
+                        self.context
+                            .set(&batch.status_key, json!(Status::Failed.as_str()));
                         self.batches.insert(batch.id.to_string(), Status::Failed);
                     }
                     return Ok(Err(stop));
@@ -277,7 +313,9 @@ impl Run<'_> {
     fn keep(&mut self, agent: &str, value: &Value) -> Result<(), String> {
         for (variable, path) in &self.workflow.agents[agent].writes {
             let found = path::resolve(value, path);
-            let found = found.map_err(|error| format!("`{agent}` writes `{variable}` from `{path}`, but {error}"))?;
+            let found = found.map_err(|error| {
+                format!("`{agent}` writes `{variable}` from `{path}`, but {error}")
+            })?;
             let found = found.into_owned();
             self.context.set(variable, found);
         }
@@ -361,9 +399,16 @@ impl Run<'_> {
 
     /// Whether asking the trigger again can change the task list.
     fn is_from_trigger(&self, batch: &Batch) -> bool {
-        let root = batch.path.split('.').map(str::trim).find(|it| !it.is_empty());
+        let root = batch
+            .path
+            .split('.')
+            .map(str::trim)
+            .find(|it| !it.is_empty());
         batch.source == SourceKind::StructuredOutput
-            || self.workflow.agents[&*batch.trigger].writes.iter().any(|(name, _)| Some(name.as_str()) == root)
+            || self.workflow.agents[&*batch.trigger]
+                .writes
+                .iter()
+                .any(|(name, _)| Some(name.as_str()) == root)
     }
 
     fn find_tasks<'s>(
@@ -377,8 +422,13 @@ impl Run<'_> {
             return Ok((tasks, Origin::File(source, at)));
         }
         let (root, name) = match batch.source {
-            SourceKind::StructuredOutput => (answer.clone(), format!("answer of {}", batch.trigger)),
-            SourceKind::ContextVariable => (self.context.to_value(), format!("context variable {}", batch.path)),
+            SourceKind::StructuredOutput => {
+                (answer.clone(), format!("answer of {}", batch.trigger))
+            }
+            SourceKind::ContextVariable => (
+                self.context.to_value(),
+                format!("context variable {}", batch.path),
+            ),
         };
         let tasks = plan::find(batch, &root)?;
         Ok((tasks, Origin::Reply(name)))
@@ -386,22 +436,88 @@ impl Run<'_> {
 
     /// The status of the whole run: that of its worst batch, unless something else ended it.
     fn judge(&self, stop: Stop) -> (Status, Option<String>, Vec<Diagnostic>) {
-        let worst = self.batches.values().copied().max().unwrap_or(Status::Completed);
+        let worst = self
+            .batches
+            .values()
+            .copied()
+            .max()
+            .unwrap_or(Status::Completed);
         match stop {
             Stop::Complete => (worst, None, Vec::new()),
             Stop::Failed(reason) => {
                 let status = match worst {
-                    Status::Partial | Status::CompletedWithErrors if reason.contains("no transition") => worst,
+                    Status::Partial | Status::CompletedWithErrors
+                        if reason.contains("no transition") =>
+                    {
+                        worst
+                    }
                     _ => Status::Failed,
                 };
                 (status, Some(reason), Vec::new())
             }
             Stop::BadPlan { batch, faults } => {
-                let reason = format!("the plan of batch `{batch}` was refused, and nothing of it started");
+                let reason =
+                    format!("the plan of batch `{batch}` was refused, and nothing of it started");
                 (Status::InvalidPlan, Some(reason), faults)
             }
-            Stop::Cancelled => (Status::Cancelled, Some("the run was told to stop".to_owned()), Vec::new()),
+            Stop::Cancelled => (
+                Status::Cancelled,
+                Some("the run was told to stop".to_owned()),
+                Vec::new(),
+            ),
             Stop::Deadline(reason) => (Status::Deadline, Some(reason), Vec::new()),
         }
     }
+}
+
+/// What came of asking a planner.
+pub enum Planned {
+    Accepted(Box<Plan>),
+    Refused(Vec<Diagnostic>),
+    /// The planner gave no answer that can be used, or somebody stopped it.
+    Stopped(String),
+}
+
+/// Asks the trigger of a batch for its plan, as a run would, and starts nothing.
+///
+/// # Errors
+/// The world failed.
+pub async fn ask_planner(
+    workflow: &Workflow,
+    agents: &Agents,
+    batch: &Batch,
+    context: Context,
+    cancel: &CancellationToken,
+) -> anyhow::Result<Planned> {
+    let mut run = Run {
+        workflow,
+        agents,
+        id: "plan".into(),
+        store: Store::new(Path::new("")),
+        context,
+        given_plan: None,
+        cancel,
+        turn: 1,
+        usage: Usage::default(),
+        ran: HashMap::new(),
+        batches: BTreeMap::new(),
+        last_answer: None,
+    };
+    let mut hear = |_: &RunEvent| ();
+    let planned = async {
+        let mut spoken = run
+            .ask(&Arc::clone(&batch.trigger), None, &mut hear)
+            .await?;
+        run.keep(&batch.trigger, &spoken.value)
+            .map_err(Stop::Failed)?;
+        run.plan(batch, &mut spoken, None, &mut hear).await
+    };
+    Ok(match planned.await {
+        Ok(Some((plan, _))) => Planned::Accepted(Box::new(plan)),
+        Ok(None) => Planned::Stopped("the batch has run already".to_owned()),
+        Err(Stop::BadPlan { faults, .. }) => Planned::Refused(faults),
+        Err(Stop::Failed(reason) | Stop::Deadline(reason)) => Planned::Stopped(reason),
+        Err(Stop::Cancelled) => Planned::Stopped("stopped".to_owned()),
+        Err(Stop::Complete) => Planned::Stopped("the run is complete".to_owned()),
+    })
 }

@@ -316,10 +316,7 @@ impl<'a> Scheduler<'a> {
 
     fn make_ready(&mut self, task: TaskIx, attempt: u32) {
         self.states[task.at()] = State::Ready { attempt };
-        self.ready.push((
-            self.remaining[task.at()],
-            Reverse(TaskIx::new(self.graph.len() - 1 - task.at())),
-        ));
+        self.ready.push((self.remaining[task.at()], Reverse(task)));
     }
 
     fn settle(&mut self, task: TaskIx, end: End, commands: &mut Vec<Command>) {

@@ -83,7 +83,13 @@ impl Run<'_> {
         }
         let status = results::status(batch, &work.fates);
         let results = results::merge(batch, &work.plan, &work.outputs, &work.fates);
-        let count = |wanted: fn(&End) -> bool| work.fates.iter().filter_map(|it| it.end.as_ref()).filter(|it| wanted(it)).count();
+        let count = |wanted: fn(&End) -> bool| {
+            work.fates
+                .iter()
+                .filter_map(|it| it.end.as_ref())
+                .filter(|it| wanted(it))
+                .count()
+        };
         (work.hear)(&RunEvent::BatchEnded {
             batch: Arc::clone(&batch.id),
             status: results::word(status),
@@ -98,7 +104,10 @@ impl Run<'_> {
             Status::Cancelled => Some(Stop::Cancelled),
             Status::Deadline => {
                 let seconds = batch.deadline.unwrap_or_default().as_secs();
-                Some(Stop::Deadline(format!("batch `{}` was not done within {seconds} seconds", batch.id)))
+                Some(Stop::Deadline(format!(
+                    "batch `{}` was not done within {seconds} seconds",
+                    batch.id
+                )))
             }
             _ => None,
         };
@@ -110,23 +119,42 @@ impl Run<'_> {
     }
 
     /// What programs read instead of finding it in their request, if any agent of the plan is one.
-    fn files(&self, batch: &Batch, plan: &Plan, document: &Value) -> anyhow::Result<Option<HandedOut>> {
+    fn files(
+        &self,
+        batch: &Batch,
+        plan: &Plan,
+        document: &Value,
+    ) -> anyhow::Result<Option<HandedOut>> {
         let reads = |it: &Task| self.agents[&*it.agent].reads_files();
         if !plan.tasks().iter().any(reads) {
             return Ok(None);
         }
         // A batch id is any text, so it cannot name a folder.
-        let number = self.workflow.batches.iter().position(|it| it.id == batch.id).unwrap_or_default();
-        let folder = self.store.beside(&format!("batches/{}-turn-{}", number + 1, self.turn));
-        fs::create_dir_all(&folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
-        let folder = fs::canonicalize(&folder).with_context(|| format!("cannot find `{}`", folder.display()))?;
+        let number = self
+            .workflow
+            .batches
+            .iter()
+            .position(|it| it.id == batch.id)
+            .unwrap_or_default();
+        let folder = self
+            .store
+            .beside(&format!("batches/{}-turn-{}", number + 1, self.turn));
+        fs::create_dir_all(&folder)
+            .with_context(|| format!("cannot make `{}`", folder.display()))?;
+        let folder = fs::canonicalize(&folder)
+            .with_context(|| format!("cannot find `{}`", folder.display()))?;
         let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
         let named = TaskFiles {
             plan: path("decomposition_plan.json"),
             outputs: path("completed_task_outputs.ndjson"),
         };
-        fs::write(&named.plan, document.to_string()).with_context(|| format!("cannot write `{}`", named.plan))?;
-        let outputs = OpenOptions::new().create(true).write(true).truncate(true).open(&named.outputs);
+        fs::write(&named.plan, document.to_string())
+            .with_context(|| format!("cannot write `{}`", named.plan))?;
+        let outputs = OpenOptions::new()
+            .create(true)
+            .write(true)
+            .truncate(true)
+            .open(&named.outputs);
         let outputs = outputs.with_context(|| format!("cannot write `{}`", named.outputs))?;
         let named = Arc::new(named);
         Ok(Some(HandedOut { named, outputs }))
@@ -170,7 +198,11 @@ type Answer = (Usage, Result<Output, Rejection>);
 impl Work for Performance<'_> {
     type Answer = Answer;
 
-    fn attempt(&mut self, ix: TaskIx, attempt: u32) -> impl Future<Output = Answer> + Send + 'static {
+    fn attempt(
+        &mut self,
+        ix: TaskIx,
+        attempt: u32,
+    ) -> impl Future<Output = Answer> + Send + 'static {
         let task = &self.plan.tasks()[ix.at()];
         let spec = &self.specs[&*task.agent];
         let agent = Arc::clone(&self.agents[&*task.agent]);
@@ -181,7 +213,13 @@ impl Work for Performance<'_> {
             task: Arc::clone(&task.value),
             own: task.own.clone(),
             plan: Arc::clone(&self.document),
-            dependencies: self.plan.graph().needs(ix).iter().map(|it| it.at()).collect(),
+            dependencies: self
+                .plan
+                .graph()
+                .needs(ix)
+                .iter()
+                .map(|it| it.at())
+                .collect(),
             outputs: Arc::clone(&self.outputs),
             completed: self.completed,
             context_key: Arc::clone(&self.batch.context_key),
@@ -276,7 +314,8 @@ impl Performance<'_> {
         self.ledger.claim(ix.at(), &paths).map_err(|violations| {
             let name = |it: usize| plan.tasks()[it].id.to_string();
             let messages: Vec<String> = violations.iter().map(|it| it.describe(name)).collect();
-            Rejection::new(Failure::OutsideOwnedPaths, messages.join("; ")).with_answer(&output.value.to_string())
+            Rejection::new(Failure::OutsideOwnedPaths, messages.join("; "))
+                .with_answer(&output.value.to_string())
         })?;
         if let Err(error) = self.write(ix, &output) {
             let message = format!("{error:#}");
@@ -285,11 +324,15 @@ impl Performance<'_> {
         }
         if !output.dropped.is_empty() {
             let id = &self.plan.tasks()[ix.at()].id;
-            let message = format!("task `{id}` answered with keys that its model does not have, left out: {}", output.dropped.join(", "));
+            let message = format!(
+                "task `{id}` answered with keys that its model does not have, left out: {}",
+                output.dropped.join(", ")
+            );
             (self.hear)(&RunEvent::Warning { message });
         }
         self.n_files[ix.at()] = output.files.len();
-        self.outputs.put(ix.at(), self.completed, Arc::new(output.value));
+        self.outputs
+            .put(ix.at(), self.completed, Arc::new(output.value));
         self.completed += 1;
         self.fates[ix.at()].rejection = None;
         Ok(())
@@ -298,8 +341,10 @@ impl Performance<'_> {
     fn write(&mut self, ix: TaskIx, output: &Output) -> anyhow::Result<()> {
         self.store.write(&output.files)?;
         if let Some(files) = &mut self.files {
-            let line = json!({ "task_id": &*self.plan.tasks()[ix.at()].id, "output": output.value });
-            writeln!(files.outputs, "{line}").with_context(|| format!("cannot write `{}`", files.named.outputs))?;
+            let line =
+                json!({ "task_id": &*self.plan.tasks()[ix.at()].id, "output": output.value });
+            writeln!(files.outputs, "{line}")
+                .with_context(|| format!("cannot write `{}`", files.named.outputs))?;
         }
         Ok(())
     }
@@ -329,8 +374,15 @@ impl Performance<'_> {
             end: match end {
                 End::Completed => TaskEnd::Completed,
                 End::Failed => TaskEnd::Failed {
-                    failure: fate.rejection.as_ref().map_or("internal", |it| it.failure.as_str()),
-                    message: fate.rejection.as_ref().map(|it| it.message.clone()).unwrap_or_default(),
+                    failure: fate
+                        .rejection
+                        .as_ref()
+                        .map_or("internal", |it| it.failure.as_str()),
+                    message: fate
+                        .rejection
+                        .as_ref()
+                        .map(|it| it.message.clone())
+                        .unwrap_or_default(),
                 },
                 End::Cancelled(cause) => TaskEnd::Cancelled {
                     because: results::because(&self.plan, cause),
@@ -367,12 +419,18 @@ impl Asking {
         if let Some(last) = self.last.filter(|it| it.failure.is_about_the_answer()) {
             prompt = prompt::after(&prompt, &last);
         }
-        let batch_id = view.task().map(|it| Arc::clone(&it.batch_id)).unwrap_or_default();
+        let batch_id = view
+            .task()
+            .map(|it| Arc::clone(&it.batch_id))
+            .unwrap_or_default();
         let request = Request {
             agent: Arc::clone(&self.terms.agent),
             task_id: Some(Arc::clone(&self.terms.task_id)),
             attempt: self.attempt,
-            idempotency_key: format!("{}/{batch_id}/{}/{}", self.run, self.terms.task_id, self.attempt),
+            idempotency_key: format!(
+                "{}/{batch_id}/{}/{}",
+                self.run, self.terms.task_id, self.attempt
+            ),
             prompt,
             view,
             shape: self.shape.clone(),
@@ -381,7 +439,10 @@ impl Asking {
         match timeout(self.timeout, agent.ask(request)).await {
             Err(_) => {
                 let message = format!("no answer within {} seconds", self.timeout.as_secs());
-                (Usage::default(), Err(Rejection::new(Failure::Timeout, message)))
+                (
+                    Usage::default(),
+                    Err(Rejection::new(Failure::Timeout, message)),
+                )
             }
             Ok(Err(rejection)) => (Usage::default(), Err(rejection)),
             Ok(Ok(reply)) => {

@@ -1,6 +1,7 @@
 //! Performs one batch: turns the scheduler's commands into work, and how that ends into events.
 //!
-//! **Invariant:** the `select!` in [`drive`] is the only place where a batch waits. All that can happen to it is an arm.
+//! **Invariant:** the `select!` in [`drive`] is the only place where a batch waits. All that can happen to it is an
+//! arm of it.
 //! **Invariant:** nothing outlives a batch. Its attempts are in one [`JoinSet`], which is empty when `drive` returns.
 //! **Invariant:** [`Work`] is called from `drive` alone, so what one call changed is there for the next.
 
@@ -91,15 +92,10 @@ pub async fn drive<W: Work>(batch: Batch<'_>, work: &mut W, cancel: impl Future<
             let wait = choose_wait(&command, &batch.policy.backoff, &mut rng);
             work.observe(&command, wait);
             match command {
-                Command::Start { task, attempt } => {
-                    attempts.start(
-                        Attempt {
-                            task,
-                            number: attempt,
-                        },
-                        work.attempt(task, attempt),
-                    );
-                }
+                Command::Start {
+                    task,
+                    attempt: number,
+                } => attempts.start(Attempt { task, number }, work.attempt(task, number)),
                 Command::Delay { task, .. } => {
                     agenda.add(wait.unwrap_or_default(), Due::Retry(task));
                 }
@@ -154,31 +150,53 @@ struct Attempt {
     number: u32,
 }
 
+/// An attempt's work, which is not under way yet.
+type Prepared<A> = Pin<Box<dyn Future<Output = A> + Send>>;
+
 /// The attempts under way.
+///
+/// They are launched in bursts: a start for each answer would wake a thread for each, which costs far more than all
+/// else that is done for a task.
 struct Attempts<A> {
     set: JoinSet<A>,
+    /// What is launched before anything is waited for, and before there are more than [`BURST`].
+    prepared: Vec<(Attempt, Prepared<A>)>,
     /// Whose answer is waited for. An answer of any other comes late.
     awaited: HashMap<Id, Attempt>,
     /// For each task, what aborts the attempt under way on it.
     handles: Vec<Option<AbortHandle>>,
 }
 
+/// How many attempts are launched at once, and so how many answers may be judged before any of them is.
+const BURST: usize = 32;
+
 impl<A: Send + 'static> Attempts<A> {
     fn new(graph: &TaskGraph) -> Attempts<A> {
         Attempts {
             set: JoinSet::new(),
+            prepared: Vec::new(),
             awaited: HashMap::new(),
             handles: vec![None; graph.len()],
         }
     }
 
     fn start(&mut self, attempt: Attempt, work: impl Future<Output = A> + Send + 'static) {
-        let handle = self.set.spawn(work);
-        self.awaited.insert(handle.id(), attempt);
-        self.handles[attempt.task.at()] = Some(handle);
+        self.prepared.push((attempt, Box::pin(work)));
+        if self.prepared.len() >= BURST {
+            self.launch();
+        }
+    }
+
+    fn launch(&mut self) {
+        for (attempt, work) in self.prepared.drain(..) {
+            let handle = self.set.spawn(work);
+            self.awaited.insert(handle.id(), attempt);
+            self.handles[attempt.task.at()] = Some(handle);
+        }
     }
 
     fn abort(&mut self, task: TaskIx) {
+        self.launch();
         if let Some(handle) = self.handles[task.at()].take() {
             self.awaited.remove(&handle.id());
             handle.abort();
@@ -188,7 +206,12 @@ impl<A: Send + 'static> Attempts<A> {
     /// Waits for the next attempt to end that was not aborted. Nothing is lost if the wait is given up.
     async fn next(&mut self) -> (Attempt, Ended<A>) {
         loop {
-            let (id, answer) = match self.set.join_next_with_id().await {
+            let mut joined = self.set.try_join_next_with_id();
+            if joined.is_none() {
+                self.launch();
+                joined = self.set.join_next_with_id().await;
+            }
+            let (id, answer) = match joined {
                 Some(Ok((id, answer))) => (id, Ended::Answered(answer)),
                 Some(Err(error)) => (error.id(), Ended::Panicked(describe(error))),
                 None => pending().await,

@@ -131,7 +131,11 @@ fn failure(plan: &Plan, ix: usize, fate: &Fate, fates: &[Fate]) -> Value {
         Some(End::Failed) => {
             let rejection = fate.rejection.as_ref();
             let kind = rejection.map_or("internal", |it| it.failure.as_str());
-            ("failed", kind, rejection.map(|it| it.message.clone()).unwrap_or_default())
+            (
+                "failed",
+                kind,
+                rejection.map(|it| it.message.clone()).unwrap_or_default(),
+            )
         }
         Some(End::Cancelled(cause)) => {
             let kind = match cause {
@@ -144,7 +148,12 @@ fn failure(plan: &Plan, ix: usize, fate: &Fate, fates: &[Fate]) -> Value {
         }
         Some(End::Completed) | None => ("cancelled", "cancelled", "it never started".to_owned()),
     };
-    let needs = plan.graph().tasks().nth(ix).map(|it| plan.graph().needs(it)).unwrap_or_default();
+    let needs = plan
+        .graph()
+        .tasks()
+        .nth(ix)
+        .map(|it| plan.graph().needs(it))
+        .unwrap_or_default();
     let blocked_by: Vec<&str> = needs
         .iter()
         .filter(|it| fates[it.at()].end != Some(End::Completed))

@@ -19,7 +19,11 @@ pub type BadInput = Vec<Diagnostic>;
 ///
 /// # Errors
 /// A variable that is set but not declared, one that is required and not set, or a file that cannot be read.
-pub fn initial_context(workflow: &Workflow, input: Option<String>, set: &[(String, Value)]) -> Result<Context, BadInput> {
+pub fn initial_context(
+    workflow: &Workflow,
+    input: Option<String>,
+    set: &[(String, Value)],
+) -> Result<Context, BadInput> {
     let mut context = Context::default();
     let mut faults = Vec::new();
     for variable in &workflow.variables {
@@ -28,10 +32,17 @@ pub fn initial_context(workflow: &Workflow, input: Option<String>, set: &[(Strin
             Err(diagnostic) => faults.push(diagnostic),
         }
     }
-    let declared: Vec<&str> = workflow.variables.iter().map(|it| it.name.as_str()).collect();
+    let declared: Vec<&str> = workflow
+        .variables
+        .iter()
+        .map(|it| it.name.as_str())
+        .collect();
     for (name, value) in set {
         let is_reserved = RESERVED.contains(&name.as_str());
-        let is_result = workflow.batches.iter().any(|it| *it.context_key == **name || *it.status_key == **name);
+        let is_result = workflow
+            .batches
+            .iter()
+            .any(|it| *it.context_key == **name || *it.status_key == **name);
         if is_reserved || is_result {
             let message = format!("`--set {name}=...`: this variable is written by the engine");
             faults.push(Diagnostic::error(Code::BadInput, message));
@@ -79,12 +90,18 @@ fn read(variable: &Variable) -> Result<Value, Diagnostic> {
         Ok(bytes) => bytes,
         Err(_) if !variable.default.is_null() => return Ok(variable.default.clone()),
         Err(error) => {
-            let message = format!("the variable `{}` comes from the file `{shown}`: {error}", variable.name);
+            let message = format!(
+                "the variable `{}` comes from the file `{shown}`: {error}",
+                variable.name
+            );
             return Err(Diagnostic::error(Code::MissingFile, message));
         }
     };
     let file: std::sync::Arc<File> = source::decode(&shown, bytes)?;
-    let ending = path.extension().and_then(|it| it.to_str()).unwrap_or_default();
+    let ending = path
+        .extension()
+        .and_then(|it| it.to_str())
+        .unwrap_or_default();
     match variable.format.as_deref().unwrap_or(ending) {
         "json" | "yaml" | "yml" => Ok(Source::parse(&file)?.value()),
         _ => Ok(Value::from(file.text.clone())),

@@ -15,28 +15,35 @@ use cap_std::{ambient_authority, fs::Dir};
 
 use crate::accept::EmittedFile;
 
-/// The artifact folder of one run.
+/// The artifact folder of one run. It is made when the first file is written.
 pub struct Store {
     folder: PathBuf,
-    artifacts: Dir,
+    artifacts: Option<Dir>,
     files: BTreeSet<String>,
 }
 
 impl Store {
-    /// Makes the run's folder and its `artifacts`.
-    ///
-    /// # Errors
-    /// The folder cannot be made.
-    pub fn open(folder: &Path) -> anyhow::Result<Store> {
-        let path = folder.join("artifacts");
-        fs::create_dir_all(&path).with_context(|| format!("cannot make the folder `{}`", path.display()))?;
-        let artifacts = Dir::open_ambient_dir(&path, ambient_authority())
-            .with_context(|| format!("cannot open the folder `{}`", path.display()))?;
-        Ok(Store {
+    /// The files of the run whose folder this is.
+    pub fn new(folder: &Path) -> Store {
+        Store {
             folder: folder.to_owned(),
-            artifacts,
+            artifacts: None,
             files: BTreeSet::new(),
-        })
+        }
+    }
+
+    fn artifacts(&mut self) -> anyhow::Result<&Dir> {
+        let artifacts = match self.artifacts.take() {
+            Some(artifacts) => artifacts,
+            None => {
+                let path = self.folder.join("artifacts");
+                fs::create_dir_all(&path)
+                    .with_context(|| format!("cannot make the folder `{}`", path.display()))?;
+                Dir::open_ambient_dir(&path, ambient_authority())
+                    .with_context(|| format!("cannot open the folder `{}`", path.display()))?
+            }
+        };
+        Ok(self.artifacts.insert(artifacts))
     }
 
     /// Writes files, each whole.
@@ -46,25 +53,11 @@ impl Store {
     pub fn write(&mut self, files: &[EmittedFile]) -> anyhow::Result<()> {
         for file in files {
             let path = Path::new(file.path.as_str());
-            self.put(path, file.content.as_bytes())
+            put(self.artifacts()?, path, file.content.as_bytes())
                 .with_context(|| format!("cannot write the artifact `{}`", file.path))?;
             self.files.insert(file.path.as_str().to_owned());
         }
         Ok(())
-    }
-
-    fn put(&self, path: &Path, content: &[u8]) -> std::io::Result<()> {
-        if let Some(parent) = path.parent().filter(|it| !it.as_os_str().is_empty()) {
-            self.artifacts.create_dir_all(parent)?;
-        }
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        // A long name may not be made longer.
-        let short: String = name.chars().take(40).collect();
-        let draft = path.with_file_name(format!(".{short}.part"));
-        let mut file = self.artifacts.create(&draft)?;
-        file.write_all(content)?;
-        drop(file);
-        self.artifacts.rename(&draft, &self.artifacts, path)
     }
 
     /// The files written so far, in order.
@@ -76,4 +69,18 @@ impl Store {
     pub(super) fn beside(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
+}
+
+fn put(artifacts: &Dir, path: &Path, content: &[u8]) -> std::io::Result<()> {
+    if let Some(parent) = path.parent().filter(|it| !it.as_os_str().is_empty()) {
+        artifacts.create_dir_all(parent)?;
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    // A long name may not be made longer.
+    let short: String = name.chars().take(40).collect();
+    let draft = path.with_file_name(format!(".{short}.part"));
+    let mut file = artifacts.create(&draft)?;
+    file.write_all(content)?;
+    drop(file);
+    artifacts.rename(&draft, artifacts, path)
 }

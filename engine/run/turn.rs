@@ -34,7 +34,12 @@ pub(super) struct Again<'a> {
 
 impl Run<'_> {
     /// Asks until an answer can be used.
-    pub(super) async fn ask(&mut self, agent: &Arc<str>, again: Option<Again<'_>>, hear: Hear<'_>) -> Result<Spoken, Stop> {
+    pub(super) async fn ask(
+        &mut self,
+        agent: &Arc<str>,
+        again: Option<Again<'_>>,
+        hear: Hear<'_>,
+    ) -> Result<Spoken, Stop> {
         let spec = &self.workflow.agents[&**agent];
         let asked = &self.agents[&**agent];
         let view = self.context.view(&spec.sees);
@@ -73,13 +78,19 @@ impl Run<'_> {
                     match self.read(agent, &reply.text, hear) {
                         Ok(value) => {
                             let text = reply.text;
-                            return Ok(Spoken { value, prompt: first, text });
+                            return Ok(Spoken {
+                                value,
+                                prompt: first,
+                                text,
+                            });
                         }
                         Err(rejection) => rejection,
                     }
                 }
             };
-            let is_same = last.as_ref().is_some_and(|it| it.answer.is_some() && it.answer == rejection.answer);
+            let is_same = last
+                .as_ref()
+                .is_some_and(|it| it.answer.is_some() && it.answer == rejection.answer);
             let is_last = attempt == ATTEMPTS || is_same || !rejection.failure.is_worth_a_retry();
             let floor = rejection.retry_after.unwrap_or_default();
             let wait = floor + BACKOFF.span(attempt).mul_f64(fastrand::f64());
@@ -92,7 +103,9 @@ impl Run<'_> {
                 retry_in_ms: (!is_last).then_some(wait.as_millis() as u64),
             });
             if is_last {
-                return Err(Stop::Failed(format!("`{agent}` gave no answer that can be used: {rejection}")));
+                return Err(Stop::Failed(format!(
+                    "`{agent}` gave no answer that can be used: {rejection}"
+                )));
             }
             tokio::select! {
                 () = self.cancel.cancelled() => return Err(Stop::Cancelled),
@@ -114,7 +127,10 @@ impl Run<'_> {
             crate::compile::Reads::Plan => (accept::json(text)?, Vec::new()),
         };
         if !dropped.is_empty() {
-            let message = format!("`{agent}` answered with keys that its model does not have, left out: {}", dropped.join(", "));
+            let message = format!(
+                "`{agent}` answered with keys that its model does not have, left out: {}",
+                dropped.join(", ")
+            );
             hear(&RunEvent::Warning { message });
         }
         Ok(value)

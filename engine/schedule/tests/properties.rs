@@ -83,7 +83,7 @@ pub(crate) fn ends(steps: &[Step]) -> BTreeMap<TaskIx, &'static str> {
 /// slots: in some plans the chain is what takes long, in some the work, and in some it is both.
 fn any_plan(rng: &mut Rng) -> World {
     const N: usize = 400;
-    let mut world = World::parse("");
+    let mut world = World::parse("slots 1");
     world.policy.concurrency = rng.u32(2..=16);
     let window = rng.usize(8..=80);
     let needs = |at: usize, rng: &mut Rng| {

@@ -36,10 +36,8 @@ pub(crate) fn check_rules(world: &World, steps: &[Step]) -> Result<(), TestCaseE
         remaining: world.graph.remaining(|_| 1),
         stopped: false,
     };
-    for (step, next) in steps
-        .iter()
-        .zip(steps[1.min(steps.len())..].iter().map(Some).chain([None]))
-    {
+    for (ix, step) in steps.iter().enumerate() {
+        let next = steps.get(ix + 1);
         prop_assert!(next.is_none_or(|it| step.at <= it.at), "time goes on");
         match step.command {
             Command::Start { task, attempt } => watch.start(step.at, task, attempt)?,
@@ -49,7 +47,7 @@ pub(crate) fn check_rules(world: &World, steps: &[Step]) -> Result<(), TestCaseE
                 floor,
             } => {
                 let wait = step.wait.expect("a delay has a wait");
-                watch.delay(task, failures, floor..=wait)?;
+                watch.delay(task, failures, floor, wait)?;
                 watch.seen[task.at()] = Seen::Delayed(step.at + wait);
             }
             Command::Drop { task } => {
@@ -123,14 +121,13 @@ impl Watch<'_> {
         Ok(())
     }
 
-    /// Checks a delay of which the floor and the wait are `from_to`.
     fn delay(
         &self,
         task: TaskIx,
         failures: u32,
-        from_to: std::ops::RangeInclusive<Duration>,
+        floor: Duration,
+        wait: Duration,
     ) -> Result<(), TestCaseError> {
-        let (floor, wait) = from_to.into_inner();
         prop_assert_eq!(self.seen[task.at()], Seen::Running);
         prop_assert_eq!(
             failures,

@@ -1,0 +1,167 @@
+//! The program `mozaiks-run`: one file a sub-command.
+//!
+//! **Invariant:** standard output carries results and nothing else; people's text goes to standard error.
+
+use std::{
+    env,
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use clap::{CommandFactory, Parser};
+
+use crate::{
+    compile::{self, Workflow},
+    diagnostic::{self, Code, Diagnostic, Style, draw},
+    load::{self, Bundle, Project},
+    report,
+};
+
+mod args;
+mod check;
+mod explain;
+mod init;
+mod performance;
+mod plan;
+mod schema;
+
+use args::{Args, Command, Common};
+
+/// Invalid input, or an invalid plan.
+const INVALID: u8 = 2;
+/// The world failed.
+const BROKEN: u8 = 1;
+
+/// Parses the arguments, does what they say, and gives the exit code.
+pub fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            // Help and version are no errors; clap knows which stream each belongs on.
+            let code = if error.use_stderr() { INVALID } else { 0 };
+            let shown = error.print();
+            return ExitCode::from(shown.map_or(BROKEN, |()| code));
+        }
+    };
+    let done = match args.command {
+        Some(Command::Run(run)) => performance::run(&run),
+        Some(Command::Check(check)) => check::check(&check),
+        Some(Command::Plan(plan)) => plan::plan(&plan),
+        Some(Command::Schema(schema)) => schema::schema(&schema),
+        Some(Command::Init(init)) => init::init(&init),
+        Some(Command::Explain(explain)) => explain::explain(&explain),
+        Some(Command::Completions { shell }) => completions(shell),
+        None => performance::run(&args.run),
+    };
+    match done {
+        Ok(code) => ExitCode::from(code),
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(anstream::stderr(), "error: {error:#}");
+            ExitCode::from(BROKEN)
+        }
+    }
+}
+
+/// Whoever read our output has read enough.
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let mut causes = error
+        .chain()
+        .filter_map(|it| it.downcast_ref::<io::Error>());
+    causes.any(|it| it.kind() == io::ErrorKind::BrokenPipe)
+}
+
+fn completions(shell: clap_complete::Shell) -> anyhow::Result<u8> {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Args::command(), "mozaiks-run", &mut text);
+    io::stdout().write_all(&text)?;
+    Ok(0)
+}
+
+/// What is wrong with what somebody wrote, for a sub-command to show.
+type Faults = Vec<Diagnostic>;
+
+/// Finds the project the person is in.
+fn project(common: &Common) -> Result<Project, Faults> {
+    let here = env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
+    Project::find(&here, common.workflows.as_deref()).map_err(|it| vec![it])
+}
+
+/// Reads and compiles a workflow. Gives its warnings.
+fn workflow(project: &Project, name: &str) -> Result<(Bundle, Workflow, Faults), Faults> {
+    let (bundle, mut diagnostics) = load::load(project, name);
+    let Some(bundle) = bundle else {
+        diagnostic::sort(&mut diagnostics);
+        return Err(diagnostics);
+    };
+    let (workflow, more) = compile::compile(&bundle);
+    diagnostics.extend(more);
+    diagnostics.extend(ready(&bundle, workflow.as_ref()));
+    diagnostic::sort(&mut diagnostics);
+    match workflow.filter(|_| !diagnostics.iter().any(Diagnostic::is_error)) {
+        Some(workflow) => Ok((bundle, workflow, diagnostics)),
+        None => Err(diagnostics),
+    }
+}
+
+/// Whether every agent could be asked, as far as it can be known without asking.
+fn ready(bundle: &Bundle, workflow: Option<&Workflow>) -> Faults {
+    let agents = workflow.into_iter().flat_map(|it| it.agents.values());
+    let faults = agents.filter_map(|it| crate::agent::build::check(it).err());
+    let mut faults: Faults = faults.collect();
+    let tools = bundle.tools.iter();
+    let tools = tools.flat_map(|part| {
+        part.value
+            .tools
+            .iter()
+            .enumerate()
+            .map(move |it| (part, it))
+    });
+    for (part, (ix, tool)) in tools {
+        let beside = [
+            bundle.folder.join("tools").join(tool.file.as_str()),
+            bundle.folder.join(tool.file.as_str()),
+        ];
+        if !beside.iter().any(|it| it.is_file()) {
+            let message = format!("the file `{}` of this tool is not there", tool.file);
+            let at = part.at(&format!("/tools/{ix}/file"));
+            faults.push(Diagnostic::warning(Code::MissingFile, message).at(at));
+        }
+    }
+    faults
+}
+
+/// Shows diagnostics: as data on standard output, or drawn on standard error.
+fn show(diagnostics: &[Diagnostic], common: &Common) -> anyhow::Result<()> {
+    if common.json {
+        let value = report::json::diagnostics(diagnostics);
+        writeln!(io::stdout(), "{value:#}")?;
+        return Ok(());
+    }
+    write!(anstream::stderr(), "{}", draw(diagnostics, Style::Coloured))?;
+    Ok(())
+}
+
+/// Refuses what somebody wrote.
+fn refuse(diagnostics: &[Diagnostic], common: &Common) -> anyhow::Result<u8> {
+    show(diagnostics, common)?;
+    if !common.json {
+        writeln!(
+            anstream::stderr(),
+            "{}; nothing was started",
+            diagnostic::summary(diagnostics)
+        )?;
+        let code = diagnostics
+            .iter()
+            .find(|it| it.is_error())
+            .map(|it| it.code.as_str());
+        if let Some(code) = code {
+            writeln!(
+                anstream::stderr(),
+                "for more about one of them: mozaiks-run explain {code}"
+            )?;
+        }
+    }
+    Ok(INVALID)
+}

@@ -1,0 +1,182 @@
+//! What can be written after `mozaiks-run`.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+/// Runs work that an AI planner splits up, so that it can be trusted.
+///
+/// A planner emits tasks, agents, dependencies and owned paths. The whole plan is checked before anything starts; then workers run as soon as what they need is there, under limits, and every output is checked before it counts.
+#[derive(Debug, Parser)]
+#[command(
+    name = "mozaiks-run",
+    version,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = EXAMPLES,
+)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    pub(super) command: Option<Command>,
+    #[command(flatten)]
+    pub(super) run: Run,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  mozaiks-run DocumentDigest --input @README.md    run a workflow on a file
+  mozaiks-run check DocumentDigest                 find every mistake before anything runs
+  mozaiks-run plan DocumentDigest --input @README.md   show what the planner would have done
+  mozaiks-run init MyWorkflow                      begin one of your own
+  mozaiks-run explain MZ406                        what a diagnostic means
+
+Exit codes: 0 completed, 1 failed, 2 invalid input or plan, 3 partial or completed with errors, 4 deadline, 130 stopped by Ctrl-C";
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Run a workflow (the same as naming it first)
+    Run(Run),
+    /// Find every mistake in a workflow's files, and run nothing
+    Check(Check),
+    /// Ask the planner, show the plan it made or everything wrong with it, and run nothing else
+    Plan(Plan),
+    /// Print or write the JSON Schemas of all files, for editors
+    Schema(Schema),
+    /// Make a new workflow that runs at once
+    Init(Init),
+    /// Say what a diagnostic means, and how to mend it
+    Explain(Explain),
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// What every sub-command takes.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Common {
+    /// The folder that holds the workflows [default: the nearest `workflows`, from here upwards]
+    #[arg(long, value_name = "DIR")]
+    pub(super) workflows: Option<PathBuf>,
+    /// One machine-readable result on standard output
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Run {
+    /// The workflow's name: that of its folder
+    #[arg(required = true, value_name = "WORKFLOW")]
+    pub(super) workflow: Option<String>,
+    #[command(flatten)]
+    pub(super) given: Given,
+    /// A plan to carry out instead of asking the planner: a list of tasks, or the planner's whole answer, as YAML or JSON
+    #[arg(long, value_name = "FILE")]
+    pub(super) plan: Option<PathBuf>,
+    /// Copy the files of the run here at its end; refused if one is there already
+    #[arg(long, value_name = "DIR")]
+    pub(super) out: Option<PathBuf>,
+    /// With `--out`: replace files that are there already
+    #[arg(long, requires = "out")]
+    pub(super) overwrite: bool,
+    /// Write everything that happens to this file, one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    pub(super) events: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) common: Common,
+    /// Say nothing while it runs
+    #[arg(long, short, conflicts_with = "verbose")]
+    pub(super) quiet: bool,
+    /// Say more while it runs
+    #[arg(long, short)]
+    pub(super) verbose: bool,
+}
+
+/// What a run begins with.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Given {
+    /// The input: a text, `@FILE` for a file's content, or `-` for standard input
+    #[arg(long, short, value_name = "TEXT|@FILE|-", allow_hyphen_values = true)]
+    pub(super) input: Option<String>,
+    /// A context variable and its first value: JSON, or a text
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(super) set: Vec<String>,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Check {
+    /// The workflow's name. Without it, every workflow there is
+    pub(super) workflow: Option<String>,
+    /// Count warnings as errors
+    #[arg(long)]
+    pub(super) strict: bool,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Plan {
+    /// The workflow's name
+    pub(super) workflow: String,
+    #[command(flatten)]
+    pub(super) given: Given,
+    /// A plan to check instead of asking the planner
+    #[arg(long, value_name = "FILE")]
+    pub(super) plan: Option<PathBuf>,
+    /// The batch or conveyor the plan is for [default: the first]
+    #[arg(long, value_name = "ID")]
+    pub(super) batch: Option<String>,
+    /// How to show the plan
+    #[arg(long, value_enum, default_value_t = PlanFormat::Text)]
+    pub(super) format: PlanFormat,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum PlanFormat {
+    Text,
+    Json,
+    Mermaid,
+    Dot,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Schema {
+    /// The kind of file: task_batches, agents, agent, orchestrator, transition_graph, context_variables, structured_outputs, tools, middleware, ui_config or plan. Without it, all of them
+    pub(super) kind: Option<String>,
+    /// Narrow the schemas to one workflow: its agents, variables and models become the values an editor offers. Written to `.mozaiks/schemas/NAME`
+    #[arg(long, value_name = "NAME")]
+    pub(super) workflow: Option<String>,
+    /// Write the schemas into this folder instead of printing them
+    #[arg(long, value_name = "DIR")]
+    pub(super) write: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Init {
+    /// The new workflow's name: a letter, then letters, digits, `_` and `-`
+    pub(super) name: String,
+    /// The form of its batch
+    #[arg(long, value_enum, default_value_t = Template::Conveyor)]
+    pub(super) template: Template,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Template {
+    /// Two files: a planner, the agents it may use, and canonical values for the rest
+    Conveyor,
+    /// Every field spelled out, with a save step and models
+    Batches,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Explain {
+    /// The code, such as MZ406. Without it, all codes
+    pub(super) code: Option<String>,
+}

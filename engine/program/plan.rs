@@ -1,0 +1,109 @@
+//! `mozaiks-run plan`: asks the planner, shows what it made, and runs nothing.
+
+use std::io::{self, Write};
+
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    INVALID,
+    args::{self, PlanFormat},
+    performance::{on_runtime, prepare},
+    project, refuse, show, workflow,
+};
+use crate::{
+    agent::build,
+    compile::{Batch, Workflow},
+    diagnostic::{self, Code, Diagnostic},
+    plan::{self, Origin, Plan},
+    report,
+    run::{self, Planned},
+    source::Source,
+};
+
+pub(super) fn plan(args: &args::Plan) -> anyhow::Result<u8> {
+    let project = match project(&args.common) {
+        Ok(project) => project,
+        Err(faults) => return refuse(&faults, &args.common),
+    };
+    let (_, workflow, _) = match workflow(&project, &args.workflow) {
+        Ok(found) => found,
+        Err(faults) => return refuse(&faults, &args.common),
+    };
+    let batch = match chosen(&workflow, args.batch.as_deref()) {
+        Ok(batch) => batch,
+        Err(fault) => return refuse(&[*fault], &args.common),
+    };
+    let (context, given) = match prepare(&workflow, &args.given, args.plan.as_deref()) {
+        Ok(prepared) => prepared,
+        Err(faults) => return refuse(&faults, &args.common),
+    };
+    let planned = match &given {
+        Some(source) => from_file(batch, source, &workflow),
+        None => {
+            let agents = match build::all(&workflow) {
+                Ok(agents) => agents,
+                Err(faults) => return refuse(&faults, &args.common),
+            };
+            let ask = |cancel: CancellationToken| {
+                let (workflow, agents) = (&workflow, &agents);
+                async move { run::ask_planner(workflow, agents, batch, context, &cancel).await }
+            };
+            match on_runtime(ask)? {
+                Planned::Accepted(plan) => Ok(*plan),
+                Planned::Refused(faults) => Err(faults),
+                Planned::Stopped(reason) => anyhow::bail!("{reason}"),
+            }
+        }
+    };
+    match planned {
+        Ok(plan) => draw(args, &plan, batch),
+        Err(faults) => {
+            show(&faults, &args.common)?;
+            if !args.common.json {
+                writeln!(
+                    io::stderr(),
+                    "{}; the plan is refused as a whole, and no worker was asked",
+                    diagnostic::summary(&faults)
+                )?;
+            }
+            Ok(INVALID)
+        }
+    }
+}
+
+fn chosen<'a>(workflow: &'a Workflow, id: Option<&str>) -> Result<&'a Batch, Box<Diagnostic>> {
+    let found = match id {
+        None => workflow.batches.first(),
+        Some(id) => workflow.batches.iter().find(|it| &*it.id == id),
+    };
+    found.ok_or_else(|| {
+        let message = match id {
+            None => format!("`{}` has no batch to plan", workflow.name),
+            Some(id) => format!("`{}` has no batch `{id}`", workflow.name),
+        };
+        let ids = workflow.batches.iter().map(|it| it.id.to_string());
+        let diagnostic = Diagnostic::error(Code::BadInput, message);
+        Box::new(diagnostic.found(id.unwrap_or_default()).allowed(ids))
+    })
+}
+
+fn from_file(batch: &Batch, source: &Source, workflow: &Workflow) -> Result<Plan, Vec<Diagnostic>> {
+    let (tasks, at) = plan::given(batch, source).map_err(|it| vec![*it])?;
+    plan::accept(batch, &tasks, &Origin::File(source, at), &workflow.limits)
+}
+
+fn draw(args: &args::Plan, plan: &Plan, batch: &Batch) -> anyhow::Result<u8> {
+    let format = if args.common.json {
+        PlanFormat::Json
+    } else {
+        args.format
+    };
+    let text = match format {
+        PlanFormat::Text => report::plan::text(plan, batch),
+        PlanFormat::Json => format!("{:#}\n", report::plan::json(plan, batch)),
+        PlanFormat::Mermaid => report::plan::mermaid(plan),
+        PlanFormat::Dot => report::plan::dot(plan),
+    };
+    write!(io::stdout(), "{text}")?;
+    Ok(0)
+}
