@@ -123,6 +123,7 @@ struct Excerpt {
     column: usize,
     text: String,
     span: Range<usize>,
+    is_cut: bool,
 }
 
 impl Excerpt {
@@ -142,6 +143,7 @@ impl Excerpt {
             column,
             text: printable(text[from..to].trim_end_matches('\r')),
             span: start - from..end.min(to).max(start) - from,
+            is_cut: from != line_start,
         }
     }
 
@@ -157,7 +159,11 @@ impl Excerpt {
         let snippet = Snippet::source(self.text.as_str())
             .line_start(self.line)
             .annotation(annotation);
-        vec![origin.into(), snippet.into()]
+        match self.is_cut {
+            // The drawing would count the column in what is left of the line.
+            true => vec![origin.into(), snippet.into()],
+            false => vec![snippet.path(self.file.as_str()).into()],
+        }
     }
 }
 
