@@ -1,26 +1,39 @@
-//! The engine, in reading order. Start with `engine/README.md`.
+#![doc = include_str!("README.md")]
+
+// In reading order. The empty lines keep it.
 
 pub mod diagnostic;
+
 pub mod source;
 
 pub mod contract;
+
 pub mod schema;
+
 pub mod shape;
 
 pub mod context;
+
 pub mod graph;
+
 pub mod ownership;
+
 pub mod schedule;
 
-pub mod compile;
 pub mod load;
 
-pub mod accept;
+pub mod compile;
+
 pub mod plan;
+
+pub mod accept;
+
 pub mod prompt;
 
 pub mod agent;
+
 pub mod event;
+
 pub mod run;
 
 pub mod report;

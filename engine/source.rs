@@ -312,6 +312,11 @@ fn explain(file: &Arc<File>, error: &serde_saphyr::Error) -> Diagnostic {
         file: Arc::clone(file),
         span,
     };
+    if let Some(tab) = tab_before(&at).filter(|_| error.to_string().contains("tab")) {
+        return Diagnostic::error(Code::TabIndent, "a tab indents this line")
+            .at(tab)
+            .help("YAML indents with spaces: replace the tab");
+    }
     let diagnostic = match error {
         Error::DuplicateMappingKey { key, .. } => {
             let key = key.clone().unwrap_or_default();
@@ -338,21 +343,29 @@ fn explain(file: &Arc<File>, error: &serde_saphyr::Error) -> Diagnostic {
             );
             Diagnostic::error(Code::TooLarge, message).help(help)
         }
-        _ if tab_indents(&at) => Diagnostic::error(Code::TabIndent, "a tab indents this line")
-            .help("YAML indents with spaces: replace the tab"),
         _ => Diagnostic::error(Code::YamlSyntax, first_line(&error.to_string()))
             .help("see whether this line, or the one above it, is indented like its neighbours"),
     };
     diagnostic.at(at)
 }
 
-/// Whether the white space before the place, on its line, has a tab.
-fn tab_indents(at: &Place) -> bool {
-    let text = &at.file.text;
-    let line_start = text[..at.span.start].rfind('\n').map_or(0, |it| it + 1);
-    let line = text[line_start..].lines().next().unwrap_or_default();
-    let indent = line.len() - line.trim_start().len();
-    line[..indent].contains('\t')
+/// The first tab that indents a line, from the line of a place on.
+fn tab_before(place: &Place) -> Option<Place> {
+    let text = &place.file.text;
+    let mut start = text[..place.span.start].rfind('\n').map_or(0, |it| it + 1);
+    for line in text[start..].split_inclusive('\n') {
+        let indent = line.len() - line.trim_start().len();
+        if let Some(at) = line[..indent].find('\t') {
+            let file = Arc::clone(&place.file);
+            let at = start + at;
+            return Some(Place {
+                file,
+                span: at..at + 1,
+            });
+        }
+        start += line.len();
+    }
+    None
 }
 
 /// The line above `second` that has the same key at the same depth.

@@ -1,1 +1,10 @@
-mod placeholder {}
+//! The one integration-test binary.
+
+mod architecture;
+mod codes;
+mod diagnostics;
+mod examples;
+mod harness;
+mod plans;
+mod runs;
+mod schemas;

@@ -1,0 +1,212 @@
+//! Every mistake has a code and a place. A case is a line: the workflow's files, and what is found.
+
+use expect_test::{Expect, expect};
+use serde_json::Value;
+
+use crate::harness::Project;
+
+#[track_caller]
+fn check(files: &str, expect: Expect) {
+    let project = Project::of(files);
+    expect.assert_eq(&found(&project));
+}
+
+fn found(project: &Project) -> String {
+    let ran = project.run(&["check", "W", "--json"]);
+    let faults: Value = serde_json::from_str(&ran.stdout).expect("one JSON result");
+    let lines = faults.as_array().into_iter().flatten().map(|it| {
+        let file = it["file"]
+            .as_str()
+            .unwrap_or("-")
+            .rsplit('/')
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        let near = it["suggestion"]
+            .as_str()
+            .map(|it| format!(" ({it}?)"))
+            .unwrap_or_default();
+        format!(
+            "{} {} {file}:{}:{} {}{near}\n",
+            it["severity"].as_str().unwrap_or("?"),
+            it["code"].as_str().unwrap_or("?"),
+            it["line"],
+            it["column"],
+            it["message"].as_str().unwrap_or("?")
+        )
+    });
+    let text: String = lines.collect();
+    let has_error = text.contains("error ");
+    assert_eq!(ran.code, if has_error { 2 } else { 0 }, "{text}");
+    text
+}
+
+/// The agents that the documents below name.
+const AGENTS: &str = "
+=== agents.yaml
+agents:
+  - {name: P, runtime: {kind: scripted, replies: ['{}']}}
+  - {name: A, runtime: {kind: scripted, replies: ['{}']}}
+  - {name: Z, runtime: {kind: scripted, replies: ['x']}}
+";
+
+#[track_caller]
+fn check_batches(text: &str, expect: Expect) {
+    check(
+        &format!("=== extended_orchestration/task_batches.yaml\n{text}{AGENTS}"),
+        expect,
+    );
+}
+
+#[test]
+fn all_mistakes_of_a_file_are_found_at_once() {
+    check_batches(
+        "\
+version: '1'
+conveyors:
+  - id: c
+    decomposition_agnt: P
+    execution_agents: [A]
+    concurrency: 0
+    failure_policy: fail_bach
+    retry_limit: '2'
+    require_owned_paths: yes
+    timeout_seconds: 4.0
+",
+        expect![[r#"
+            error MZ203 task_batches.yaml:1:10 expected an integer, found the text `1`
+            error MZ204 task_batches.yaml:1:10 `1` is not allowed here
+            error MZ202 task_batches.yaml:3:5 the key `decomposition_agent` is missing
+            error MZ201 task_batches.yaml:4:5 unknown key `decomposition_agnt` (decomposition_agent?)
+            error MZ205 task_batches.yaml:6:18 `0` is below the least allowed, 1
+            error MZ204 task_batches.yaml:7:21 `fail_bach` is not allowed here (fail_batch?)
+            error MZ203 task_batches.yaml:8:18 expected an integer, found the text `2`
+            error MZ203 task_batches.yaml:9:26 expected `true` or `false`, found the text `yes`
+        "#]],
+    );
+}
+
+#[test]
+fn what_files_say_of_each_other_is_checked() {
+    check_batches(
+        "\
+batches:
+  - id: b
+    trigger_agent: Q
+    source: {kind: context_variable, path: items, task_model: M}
+    result: {context_key: k, status_key: k}
+conveyors:
+  - {id: b, decomposition_agent: P, execution_agents: [A, Bee]}
+",
+        expect![[r#"
+            error MZ302 task_batches.yaml:3:20 no file defines an agent `Q`
+            warning MZ308 task_batches.yaml:4:44 batch `b` has no save step: nothing writes `items`
+            warning MZ308 task_batches.yaml:4:63 batch `b` has no task model: `M` is not defined
+            error MZ305 task_batches.yaml:5:42 the context key `k` has two writers; one would erase the other's results
+            error MZ303 task_batches.yaml:7:10 the batch id `b` stands twice
+            error MZ302 task_batches.yaml:7:59 no file defines an agent `Bee`
+        "#]],
+    );
+}
+
+#[test]
+fn transitions_are_checked() {
+    check(
+        &format!(
+            "=== extended_orchestration/task_batches.yaml
+conveyors:
+  - {{id: c, decomposition_agent: P, execution_agents: [A], failure_policy: continue_with_available}}
+=== transition_graph.yaml
+transition_rules:
+  - {{source_agent: P, target_agent: Z, transition_type: condition, condition_type: context_expression, context_expression: \"${{c_status}} == 'completed'\"}}
+  - {{source_agent: Z, target_agent: Y, transition_type: after_turn, condition_key: x}}
+  - {{source_agent: Z, target_agent: terminate, transition_type: condition, condition_type: context_expression, context_expression: \"${{a}} == true\"}}
+{AGENTS}"
+        ),
+        expect![[r#"
+            warning MZ307 task_batches.yaml:2:35 no transition of `P` handles batch `c` ending as `partial`
+            error MZ302 transition_graph.yaml:4:38 no file defines an agent `Y`
+            error MZ207 transition_graph.yaml:4:70 `condition_key` has no use in a rule of this type
+            error MZ311 transition_graph.yaml:5:138 unknown name `true`
+        "#]],
+    );
+}
+
+#[test]
+fn yaml_is_read_strictly() {
+    for (text, wanted) in [
+        ("version: 1\nversion: 1\n", "MZ104"),
+        ("conveyors:\n\t- id: c\n", "MZ105"),
+        ("version: 1\n---\nversion: 1\n", "MZ106"),
+        ("version: [1\n", "MZ103"),
+        ("version: !weird 1\n", "MZ103"),
+        (
+            "a: &a [x, x, x, x, x, x, x, x, x]\nb: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a]\nc: &c [*b, *b, *b, *b, *b, *b, *b, *b, *b]\nd: &d [*c, *c, *c, *c, *c, *c, *c, *c, *c]\ne: &e [*d, *d, *d, *d, *d, *d, *d, *d, *d]\nf: &f [*e, *e, *e, *e, *e, *e, *e, *e, *e]\ng: [*f, *f, *f, *f, *f, *f, *f, *f, *f]\n",
+            "MZ107",
+        ),
+    ] {
+        let project = Project::of(&format!(
+            "=== extended_orchestration/task_batches.yaml\n{text}{AGENTS}"
+        ));
+        let found = found(&project);
+        assert!(
+            found.starts_with(&format!("error {wanted} task_batches.yaml:")),
+            "{text}: {found}"
+        );
+    }
+}
+
+#[test]
+fn what_a_file_may_be_written_in() {
+    let path = "workflows/W/extended_orchestration/task_batches.yaml";
+    let project = Project::of(&format!(
+        "=== extended_orchestration/task_batches.yaml\n{AGENTS}"
+    ));
+    for good in [
+        "\u{feff}version: 1\n",
+        "version: 1\r\nbatches: []\r\n",
+        "base: &b {id: x}\n",
+        "# only a comment\n",
+        "",
+    ] {
+        project.write(path, good);
+        let found = found(&project);
+        let is_fine = found.is_empty() || (good.starts_with("base") && found.contains("MZ201"));
+        assert!(is_fine, "{good:?}: {found}");
+    }
+    project.write(path, b"version: 1\nbatches: \xff\n");
+    assert_eq!(
+        found(&project),
+        "error MZ102 task_batches.yaml:2:10 not UTF-8: byte 0xff at byte offset 20\n"
+    );
+    let large = format!("version: 1\n# {}\n", "x".repeat(10 << 20));
+    project.write(path, large);
+    assert_eq!(found(&project), "");
+}
+
+#[test]
+fn a_merge_key_merges() {
+    check_batches(
+        "\
+conveyors:
+  - &first {id: c, decomposition_agent: P, execution_agents: [A]}
+  - {<<: *first, id: d}
+",
+        expect![[""]],
+    );
+}
+
+#[test]
+fn an_unknown_workflow_is_told_from_a_known_one() {
+    let project = Project::of("=== agents.yaml\nagents: []\n");
+    let ran = project.run(&["Wx"]);
+    assert_eq!(ran.code, 2);
+    assert!(
+        ran.stderr.contains("there is no workflow `Wx`"),
+        "{}",
+        ran.stderr
+    );
+    for name in ["../W", "/etc", "W/../W"] {
+        assert_eq!(project.run(&["check", name]).code, 2, "{name}");
+    }
+}

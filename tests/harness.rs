@@ -1,0 +1,91 @@
+//! A project in a folder of its own, and the built program.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use tempfile::TempDir;
+
+pub(crate) struct Project {
+    folder: TempDir,
+}
+
+/// What the program printed, and its exit code.
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Project {
+    pub(crate) fn new() -> Project {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        fs::create_dir(folder.path().join("workflows")).expect("a folder can be made");
+        Project { folder }
+    }
+
+    /// A project with one workflow, `W`, of files separated by lines `=== path`.
+    pub(crate) fn of(files: &str) -> Project {
+        let project = Project::new();
+        let mut path = None;
+        for line in files.split_inclusive('\n') {
+            match line.strip_prefix("=== ") {
+                Some(name) => {
+                    let full = project.path("workflows/W").join(name.trim());
+                    fs::create_dir_all(full.parent().expect("it lies in a folder"))
+                        .expect("a folder can be made");
+                    fs::write(&full, "").expect("a file can be written");
+                    path = Some(full);
+                }
+                None => {
+                    let Some(path) = &path else { continue };
+                    let text = fs::read_to_string(path).expect("it was written") + line;
+                    fs::write(path, text).expect("a file can be written");
+                }
+            }
+        }
+        project
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().expect("it lies in a folder"))
+            .expect("a folder can be made");
+        fs::write(&path, content).expect("a file can be written");
+        path
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+        run_in(self.folder.path(), arguments)
+    }
+}
+
+/// The program, in a folder, with no key and no colour.
+pub(crate) fn run_in(folder: &Path, arguments: &[&str]) -> Ran {
+    let output = Command::new(env!("CARGO_BIN_EXE_mozaiks-run"))
+        .args(arguments)
+        .current_dir(folder)
+        .env_remove("OPENAI_API_KEY")
+        .env_remove("OPENAI_BASE_URL")
+        .env_remove("MOZAIKS_MODEL")
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null())
+        .output()
+        .expect("the program is built");
+    Ran {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// The folder of the project itself.
+pub(crate) fn home() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
