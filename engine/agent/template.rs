@@ -52,7 +52,8 @@ impl Template {
     fn render(environment: &Environment<'_>, view: View) -> Result<String, Rejection> {
         let names: Vec<String> = view.names().into_iter().map(str::to_owned).collect();
         let template = environment.get_template(NAME);
-        let rendered = template.and_then(|it| it.render(Value::from_object(Seen(view))));
+        let seen = Value::from_object(Seen(view));
+        let rendered = template.and_then(|it| it.render(seen));
         rendered.map_err(|error| {
             let mut message = describe(&error);
             if error.kind() == ErrorKind::UndefinedError {
@@ -107,6 +108,10 @@ impl Object for Seen {
     }
 
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        if key.as_str() == Some("variables") {
+            let all = Arc::clone(self);
+            return Some(Value::from_function(move || Value::from_dyn_object(Arc::clone(&all))));
+        }
         let found = self.0.get(key.as_str()?)?;
         Some(Value::from(value::Serde(found.as_ref())))
     }
