@@ -17,20 +17,20 @@ use crate::{
     agent::{Agents, Usage},
     compile::{Batch, First, Workflow, transitions::Next},
     context::{Context, path},
-    contract::task_batches::{Rerun, SourceKind},
     diagnostic::Diagnostic,
     event::RunEvent,
-    plan::{self, Origin, Plan},
     source::Source,
 };
 
 mod batch;
 pub mod drive;
+mod planning;
 mod results;
 mod start;
 mod store;
 mod turn;
 
+pub use planning::{Planned, ask_planner};
 pub use results::Status;
 pub use start::{BadInput, initial_context};
 pub use store::Store;
@@ -333,107 +333,6 @@ impl Run<'_> {
         }
     }
 
-    /// The accepted plan of a batch, and its task list; nothing if the results of an earlier run of it stand.
-    ///
-    /// A planner whose plan is refused is shown the faults and asked again, a few times.
-    async fn plan(
-        &mut self,
-        batch: &Batch,
-        spoken: &mut Spoken,
-        given: Option<&Source>,
-        hear: Hear<'_>,
-    ) -> Result<Option<(Plan, Value)>, Stop> {
-        let mut rounds_left = match given {
-            Some(_) => 0,
-            None if self.is_from_trigger(batch) => self.workflow.limits.plan_repair_limit,
-            None => 0,
-        };
-        loop {
-            let faults = match self.find_tasks(batch, &spoken.value, given) {
-                Ok((tasks, origin)) => {
-                    if batch.rerun == Rerun::Changed && self.ran.get(&batch.id) == Some(&tasks) {
-                        return Ok(None);
-                    }
-                    match plan::accept(batch, &tasks, &origin, &self.workflow.limits) {
-                        Ok(plan) => {
-                            hear(&RunEvent::PlanAccepted {
-                                batch: Arc::clone(&batch.id),
-                                tasks: plan.tasks().len(),
-                                dependencies: plan.graph().edges(),
-                                critical_path: plan.graph().critical_path().len(),
-                            });
-                            return Ok(Some((plan, tasks)));
-                        }
-                        Err(faults) => faults,
-                    }
-                }
-                Err(diagnostic) => vec![*diagnostic],
-            };
-            let report = crate::diagnostic::draw(&faults, crate::diagnostic::Style::Plain);
-            hear(&RunEvent::PlanRejected {
-                batch: Arc::clone(&batch.id),
-                faults: faults.len(),
-                report: report.clone(),
-                rounds_left,
-            });
-            if rounds_left == 0 {
-                let batch = Arc::clone(&batch.id);
-                return Err(Stop::BadPlan { batch, faults });
-            }
-            rounds_left -= 1;
-            let again = turn::Again {
-                prompt: &spoken.prompt,
-                report: &report,
-                answer: &spoken.text,
-            };
-            let agent = Arc::clone(&batch.trigger);
-            let next = self.ask(&agent, Some(again), hear).await?;
-            if next.text == spoken.text {
-                let batch = Arc::clone(&batch.id);
-                return Err(Stop::BadPlan { batch, faults });
-            }
-            *spoken = next;
-            self.keep(&agent, &spoken.value).map_err(Stop::Failed)?;
-        }
-    }
-
-    /// Whether asking the trigger again can change the task list.
-    fn is_from_trigger(&self, batch: &Batch) -> bool {
-        let root = batch
-            .path
-            .split('.')
-            .map(str::trim)
-            .find(|it| !it.is_empty());
-        batch.source == SourceKind::StructuredOutput
-            || self.workflow.agents[&*batch.trigger]
-                .writes
-                .iter()
-                .any(|(name, _)| Some(name.as_str()) == root)
-    }
-
-    fn find_tasks<'s>(
-        &self,
-        batch: &Batch,
-        answer: &Value,
-        given: Option<&'s Source>,
-    ) -> Result<(Value, Origin<'s>), Box<Diagnostic>> {
-        if let Some(source) = given {
-            let (tasks, at) = plan::given(batch, source)?;
-            return Ok((tasks, Origin::File(source, at)));
-        }
-        let (root, name) = match batch.source {
-            SourceKind::StructuredOutput => {
-                (answer.clone(), format!("answer of {}", batch.trigger))
-            }
-            SourceKind::ContextVariable => (
-                self.context.to_value(),
-                format!("context variable {}", batch.path),
-            ),
-        };
-        let tasks = plan::find(batch, &root)?;
-        Ok((tasks, Origin::Reply(name)))
-    }
-
     /// The status of the whole run: that of its worst batch, unless something else ended it.
     fn judge(&self, stop: Stop) -> (Status, Option<String>, Vec<Diagnostic>) {
         let worst = self
@@ -468,56 +367,4 @@ impl Run<'_> {
             Stop::Deadline(reason) => (Status::Deadline, Some(reason), Vec::new()),
         }
     }
-}
-
-/// What came of asking a planner.
-pub enum Planned {
-    Accepted(Box<Plan>),
-    Refused(Vec<Diagnostic>),
-    /// The planner gave no answer that can be used, or somebody stopped it.
-    Stopped(String),
-}
-
-/// Asks the trigger of a batch for its plan, as a run would, and starts nothing.
-///
-/// # Errors
-/// The world failed.
-pub async fn ask_planner(
-    workflow: &Workflow,
-    agents: &Agents,
-    batch: &Batch,
-    context: Context,
-    cancel: &CancellationToken,
-) -> anyhow::Result<Planned> {
-    let mut run = Run {
-        workflow,
-        agents,
-        id: "plan".into(),
-        store: Store::new(Path::new("")),
-        context,
-        given_plan: None,
-        cancel,
-        turn: 1,
-        usage: Usage::default(),
-        ran: HashMap::new(),
-        batches: BTreeMap::new(),
-        last_answer: None,
-    };
-    let mut hear = |_: &RunEvent| ();
-    let planned = async {
-        let mut spoken = run
-            .ask(&Arc::clone(&batch.trigger), None, &mut hear)
-            .await?;
-        run.keep(&batch.trigger, &spoken.value)
-            .map_err(Stop::Failed)?;
-        run.plan(batch, &mut spoken, None, &mut hear).await
-    };
-    Ok(match planned.await {
-        Ok(Some((plan, _))) => Planned::Accepted(Box::new(plan)),
-        Ok(None) => Planned::Stopped("the batch has run already".to_owned()),
-        Err(Stop::BadPlan { faults, .. }) => Planned::Refused(faults),
-        Err(Stop::Failed(reason) | Stop::Deadline(reason)) => Planned::Stopped(reason),
-        Err(Stop::Cancelled) => Planned::Stopped("stopped".to_owned()),
-        Err(Stop::Complete) => Planned::Stopped("the run is complete".to_owned()),
-    })
 }

@@ -303,7 +303,11 @@ impl<'de> Visitor<'de> for TreeVisitor {
 /// Says in our words what the reader found.
 fn explain(file: &Arc<File>, error: &serde_saphyr::Error) -> Diagnostic {
     use serde_saphyr::Error;
-    let error = error.without_snippet();
+    let mut error = error.without_snippet();
+    // What goes wrong behind an alias is told at the alias, with the cause inside.
+    while let Error::AliasError { error: inner, .. } = error {
+        error = inner.without_snippet();
+    }
     let span = error
         .location()
         .map(|it| bytes(&it, &file.text))

@@ -124,10 +124,10 @@ transition_rules:
 {AGENTS}"
         ),
         expect![[r#"
-            warning MZ307 task_batches.yaml:2:35 no transition of `P` handles batch `c` ending as `partial`
-            error MZ302 transition_graph.yaml:4:38 no file defines an agent `Y`
-            error MZ207 transition_graph.yaml:4:70 `condition_key` has no use in a rule of this type
-            error MZ311 transition_graph.yaml:5:138 unknown name `true`
+            warning MZ307 task_batches.yaml:2:34 no transition of `P` handles batch `c` ending as `partial`
+            error MZ302 transition_graph.yaml:3:37 no file defines an agent `Y`
+            error MZ207 transition_graph.yaml:3:69 `condition_key` has no use in a rule of this type
+            error MZ311 transition_graph.yaml:4:141 `true` is not a value
         "#]],
     );
 }

@@ -77,8 +77,8 @@ DecompositionPlan:
     - {execution_agent: A, task_prompt: x, owned_paths: [f.md]}
 ",
         expect![[r#"
-            MZ406 3:88 these tasks wait for each other: `a` -> `b` -> `a`
-            MZ411 4:69 `A.md` of task `b` overlaps `a.md` of task `a`
+            MZ406 3:90 these tasks wait for each other: `a` -> `b` -> `a`
+            MZ411 4:70 `A.md` of task `b` overlaps `a.md` of task `a`
             MZ404 5:17 the task id `b` stands twice
             MZ407 5:37 task `b` names the agent `Nobody`, which batch `c` does not allow
             MZ408 5:58 task `b` has no `task_prompt`

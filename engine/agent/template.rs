@@ -110,7 +110,9 @@ impl Object for Seen {
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
         if key.as_str() == Some("variables") {
             let all = Arc::clone(self);
-            return Some(Value::from_function(move || Value::from_dyn_object(Arc::clone(&all))));
+            return Some(Value::from_function(move || {
+                Value::from_dyn_object(Arc::clone(&all))
+            }));
         }
         let found = self.0.get(key.as_str()?)?;
         Some(Value::from(value::Serde(found.as_ref())))

@@ -170,7 +170,7 @@ impl Compiler<'_> {
         let is_worker =
             |name: &str| batch.form == Form::Conveyor && batch.allowed.iter().any(|it| it == name);
         let has_reader = agents.values().any(|it| {
-            &*it.name != &*batch.trigger && !is_worker(&it.name) && it.sees.has(&batch.context_key)
+            it.name != batch.trigger && !is_worker(&it.name) && it.sees.has(&batch.context_key)
         });
         let is_source = part
             .value

@@ -68,11 +68,7 @@ pub enum AgentOrAgents {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[expect(
-    clippy::enum_variant_names,
-    non_camel_case_types,
-    reason = "the words of the file format"
-)]
+#[expect(non_camel_case_types, reason = "the words of the file format")]
 pub enum ToolType {
     /// A function.
     #[default]
