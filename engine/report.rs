@@ -1,21 +1,49 @@
 //! Events become lines for people and data for programs.
 //!
 //! **Invariant:** reporting cannot change a run: it hears `&RunEvent` and answers nothing.
+//! **Invariant:** what a planner or a worker wrote reaches a terminal only through [`inert`].
+
+use std::{sync::Arc, time::Duration};
+
+use crate::event::RunEvent;
 
 pub mod json;
 pub mod lines;
 pub mod plan;
+pub mod progress;
 
-/// A text of somebody else's, for a terminal: one line, no control characters, not too long.
+/// Whoever is told what happens in a run.
+pub trait Listener {
+    fn hear(&mut self, event: &RunEvent);
+}
+
+/// Says how long ago the run began.
+pub type Clock = Arc<dyn Fn() -> Duration + Send + Sync>;
+
+/// A text of somebody else's, for a terminal: one line of at most 300 characters, none of which moves the cursor or turns the line around.
 pub fn inert(text: &str) -> String {
-    const SHOWN: usize = 300;
-    let line: String = text
-        .chars()
-        .take(SHOWN)
-        .map(|it| if it.is_control() { ' ' } else { it })
-        .collect();
-    match text.chars().nth(SHOWN) {
-        Some(_) => format!("{line}…"),
-        None => line,
+    clip(text, 300)
+}
+
+/// As [`inert`], with at most `room` characters.
+fn clip(text: &str, room: usize) -> String {
+    let harmless = |it: char| match it {
+        it if it.is_control() => ' ',
+        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' => ' ',
+        it => it,
+    };
+    let is_cut = text.chars().nth(room).is_some();
+    let shown = text.chars().take(room - usize::from(is_cut));
+    shown.map(harmless).chain(is_cut.then_some('…')).collect()
+}
+
+/// `1 task`, `2 tasks`.
+fn count(n: usize, one: &str) -> String {
+    match n {
+        1 => format!("1 {one}"),
+        n => format!("{n} {one}s"),
     }
 }
+
+#[cfg(test)]
+mod tests;

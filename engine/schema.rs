@@ -68,6 +68,11 @@ impl Schema {
                         let found = show(&error.instance()[&key]);
                         not_allowed(found, allowed).at(source.place(&at))
                     }
+                    None if constants(context).is_some() => {
+                        let allowed = constants(context).unwrap_or_default();
+                        let found = show(error.instance());
+                        not_allowed(found, allowed).at(source.place(at))
+                    }
                     None => {
                         for error in nearest_branch(context) {
                             self.explain(error, source, into);
@@ -191,6 +196,33 @@ fn unknown_tag(
     }
     tag.filter(|it| instance.get(it).is_some())
         .map(|it| (it, allowed))
+}
+
+/// The words allowed, where every branch is one word, or several.
+fn constants(branches: &[Vec<ValidationError<'static>>]) -> Option<Vec<String>> {
+    let mut allowed = Vec::new();
+    for branch in branches {
+        match branch.as_slice() {
+            [only] if only.instance_path().as_str() == branch_root(branches) => match only.kind() {
+                Kind::Constant { expected_value } => allowed.push(show(expected_value)),
+                Kind::Enum { options } => {
+                    allowed.extend(options.as_array().into_iter().flatten().map(show));
+                }
+                _ => return None,
+            },
+            _ => return None,
+        }
+    }
+    Some(allowed)
+}
+
+/// Where the value lies that the branches are about: the shortest path any of them speaks of.
+fn branch_root<'a>(branches: &'a [Vec<ValidationError<'static>>]) -> &'a str {
+    let paths = branches
+        .iter()
+        .flatten()
+        .map(|it| it.instance_path().as_str());
+    paths.min_by_key(|it| it.len()).unwrap_or_default()
 }
 
 /// The branch that was most likely meant: its constant fits, then its type, then the fewest mistakes.

@@ -119,6 +119,7 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
     (
         "report",
         &[
+            "agent",
             "compile",
             "diagnostic",
             "event",
@@ -127,7 +128,7 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
             "prompt",
             "run",
         ],
-        &["serde_json"],
+        &["clap", "indicatif", "serde", "serde_json"],
     ),
     (
         "program",
@@ -167,6 +168,7 @@ const CRATES: &[&str] = &[
     "clap",
     "clap_complete",
     "fastrand",
+    "indicatif",
     "jsonschema",
     "minijinja",
     "process_wrap",

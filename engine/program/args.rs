@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::report::plan::Format;
+
 /// Runs work that an AI planner splits up, so that it can be trusted.
 ///
 /// A planner emits tasks, agents, dependencies and owned paths. The whole plan is checked before anything starts; then workers run as soon as what they need is there, under limits, and every output is checked before it counts.
@@ -128,18 +130,10 @@ pub(super) struct Plan {
     #[arg(long, value_name = "ID")]
     pub(super) batch: Option<String>,
     /// How to show the plan
-    #[arg(long, value_enum, default_value_t = PlanFormat::Text)]
-    pub(super) format: PlanFormat,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(super) format: Format,
     #[command(flatten)]
     pub(super) common: Common,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum PlanFormat {
-    Text,
-    Json,
-    Mermaid,
-    Dot,
 }
 
 #[derive(Debug, Clone, clap::Args)]

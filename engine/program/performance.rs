@@ -3,8 +3,9 @@
 use std::{
     env,
     fs::{self, File},
-    io::{self, BufWriter, Read, Write},
+    io::{self, IsTerminal, Read, Write},
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -20,7 +21,12 @@ use crate::{
     diagnostic::{Code, Diagnostic},
     event::RunEvent,
     load::Project,
-    report::{self, inert, lines},
+    report::{
+        self, Clock, Listener,
+        json::Events,
+        lines::{Level, Lines},
+        progress::Progress,
+    },
     run::{self, Ending, Start},
     source::{self, Source},
 };
@@ -202,49 +208,47 @@ fn new_folder(project: &Project) -> anyhow::Result<(String, PathBuf)> {
 
 /// Whoever listens to a run: a person, and perhaps a file.
 struct Hearing {
-    begun: Instant,
-    level: lines::Level,
-    file: Option<BufWriter<File>>,
-    broken: Option<io::Error>,
+    person: Box<dyn Listener + Send>,
+    file: Option<(Events, PathBuf)>,
 }
 
 impl Hearing {
     fn new(args: &args::Run) -> anyhow::Result<Hearing> {
-        let file = args.events.as_ref().map(|path| {
-            File::create(path).with_context(|| format!("cannot write `{}`", path.display()))
-        });
+        let begun = Instant::now();
+        let clock: Clock = Arc::new(move || begun.elapsed());
         let level = match (args.quiet, args.verbose) {
-            (true, _) => lines::Level::Quiet,
-            (_, true) => lines::Level::Verbose,
-            _ => lines::Level::Normal,
+            (true, _) => Level::Quiet,
+            (_, true) => Level::Verbose,
+            _ => Level::Normal,
         };
-        Ok(Hearing {
-            begun: Instant::now(),
-            level,
-            file: file.transpose()?.map(BufWriter::new),
-            broken: None,
-        })
+        let file = args.events.as_ref().map(|path| {
+            let file =
+                File::create(path).with_context(|| format!("cannot write `{}`", path.display()))?;
+            let events = Events::new(Box::new(file), Arc::clone(&clock));
+            anyhow::Ok((events, path.clone()))
+        });
+        let file = file.transpose()?;
+        // A bar is for somebody who looks at a terminal; everything else gets lines.
+        let person: Box<dyn Listener + Send> = match io::stderr().is_terminal() {
+            true if level != Level::Quiet => Box::new(Progress::on_stderr(level, clock)),
+            _ => Box::new(Lines::new(level, Box::new(io::stderr()), clock)),
+        };
+        Ok(Hearing { person, file })
     }
 
     fn hear(&mut self, event: &RunEvent) {
-        let elapsed = self.begun.elapsed();
-        if let Some(line) = lines::line(event, elapsed, self.level) {
-            // A person who closed the terminal is no reason to stop.
-            let _ = writeln!(io::stderr(), "{line}");
+        if let Some((events, _)) = &mut self.file {
+            events.hear(event);
         }
-        if let Some(file) = &mut self.file {
-            let mut value = serde_json::to_value(event).unwrap_or_default();
-            value["elapsed_ms"] = Value::from(elapsed.as_millis() as u64);
-            let written = writeln!(file, "{value}");
-            self.broken = self.broken.take().or(written.err());
-        }
+        self.person.hear(event);
     }
 
     fn finish(self) -> anyhow::Result<()> {
-        let flushed = self.file.map(|mut it| it.flush()).transpose();
-        match self.broken {
-            Some(error) => Err(error).context("cannot write the events"),
-            None => flushed.map(|_| ()).context("cannot write the events"),
+        match self.file {
+            Some((events, path)) => events
+                .finish()
+                .with_context(|| format!("cannot write `{}`", path.display())),
+            None => Ok(()),
         }
     }
 }
@@ -283,12 +287,6 @@ fn finish(
         [one] => writeln!(err, "wrote {}", shown.join(one).display())?,
         several => writeln!(err, "wrote {} files to {}", several.len(), shown.display())?,
     }
-    let reason = ending
-        .reason
-        .as_ref()
-        .map(|it| format!(": {}", inert(it)))
-        .unwrap_or_default();
-    writeln!(err, "{}{reason}", ending.status.as_str())?;
     Ok(code)
 }
 

@@ -5,8 +5,7 @@ use std::io::{self, Write};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    INVALID,
-    args::{self, PlanFormat},
+    INVALID, args,
     performance::{on_runtime, prepare},
     project, refuse, show, workflow,
 };
@@ -15,7 +14,7 @@ use crate::{
     compile::{Batch, Workflow},
     diagnostic::{self, Code, Diagnostic},
     plan::{self, Origin, Plan},
-    report,
+    report::{self, plan::Format},
     run::{self, Planned},
     source::Source,
 };
@@ -94,16 +93,11 @@ fn from_file(batch: &Batch, source: &Source, workflow: &Workflow) -> Result<Plan
 
 fn draw(args: &args::Plan, plan: &Plan, batch: &Batch) -> anyhow::Result<u8> {
     let format = if args.common.json {
-        PlanFormat::Json
+        Format::Json
     } else {
         args.format
     };
-    let text = match format {
-        PlanFormat::Text => report::plan::text(plan, batch),
-        PlanFormat::Json => format!("{:#}\n", report::plan::json(plan, batch)),
-        PlanFormat::Mermaid => report::plan::mermaid(plan),
-        PlanFormat::Dot => report::plan::dot(plan),
-    };
+    let text = report::plan::draw(plan, batch, format);
     write!(io::stdout(), "{text}")?;
     Ok(0)
 }

@@ -1,25 +1,84 @@
 //! Plain lines, one for each thing that happened.
 
-use std::time::Duration;
+use std::{io::Write, time::Duration};
 
-use super::inert;
-use crate::event::{RunEvent, TaskEnd};
+use super::{Clock, Listener, count, inert};
+use crate::{
+    agent::Usage,
+    event::{RunEvent, TaskEnd},
+};
+
+/// The most lines of a plan's faults that are shown. The planner gets all of them.
+const REPORT_LINES: usize = 80;
 
 /// How much is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
+    /// How the run ended, unless it ended well.
     Quiet,
+    /// What was decided and how each task ended.
     Normal,
+    /// That something began, as well.
     Verbose,
 }
 
+/// Writes lines as things happen.
+pub struct Lines {
+    level: Level,
+    out: Box<dyn Write + Send>,
+    clock: Clock,
+}
+
+impl Lines {
+    pub fn new(level: Level, out: Box<dyn Write + Send>, clock: Clock) -> Lines {
+        Lines { level, out, clock }
+    }
+}
+
+impl Listener for Lines {
+    fn hear(&mut self, event: &RunEvent) {
+        if let Some(line) = line(event, (self.clock)(), self.level) {
+            // A person who closed the terminal is no reason to stop.
+            let _ = writeln!(self.out, "{line}");
+        }
+    }
+}
+
 /// The line that tells of an event so long after the beginning, if it is worth one at this level.
+/// A refused plan has more lines than one: its faults follow, indented.
 pub fn line(event: &RunEvent, elapsed: Duration, level: Level) -> Option<String> {
-    let verbose = |it: String| (level == Level::Verbose).then_some(it);
-    let text = match event {
-        _ if level == Level::Quiet => None,
-        RunEvent::RunStarted { run, workflow } => Some(format!("run {run} of {workflow}")),
-        RunEvent::TurnStarted { turn, agent } => Some(format!("turn {turn}   {}", inert(agent))),
+    let (least, label, text) = match event {
+        RunEvent::RunStarted { .. }
+        | RunEvent::TurnStarted { .. }
+        | RunEvent::TurnRejected { .. }
+        | RunEvent::TurnEnded { .. }
+        | RunEvent::Warning { .. }
+        | RunEvent::RunEnded { .. } => of_run(event),
+        RunEvent::PlanRejected { .. }
+        | RunEvent::PlanAccepted { .. }
+        | RunEvent::BatchUnchanged { .. }
+        | RunEvent::BatchStarted { .. }
+        | RunEvent::BatchEnded { .. } => of_batch(event),
+        RunEvent::TaskStarted { .. }
+        | RunEvent::AttemptRejected { .. }
+        | RunEvent::TaskEnded { .. } => of_task(event),
+    }?;
+    let stamp = elapsed.as_secs_f64();
+    (level >= least).then(|| format!("[{stamp:>5.1}s] {label:<9} {text}"))
+}
+
+/// The level from which on it is said, what kind of thing it is, and the rest of the line.
+type Said = Option<(Level, &'static str, String)>;
+
+fn of_run(event: &RunEvent) -> Said {
+    Some(match event {
+        RunEvent::RunStarted { run, workflow } => {
+            let text = format!("{} of {}", inert(run), inert(workflow));
+            (Level::Normal, "run", text)
+        }
+        RunEvent::TurnStarted { turn, agent } => {
+            (Level::Normal, "turn", format!("{turn}: {}", inert(agent)))
+        }
         RunEvent::TurnRejected {
             agent,
             attempt,
@@ -28,16 +87,41 @@ pub fn line(event: &RunEvent, elapsed: Duration, level: Level) -> Option<String>
             retry_in_ms,
             ..
         } => {
-            let what = format!(
-                "{} attempt {attempt}: {failure}: {}",
-                inert(agent),
-                inert(message)
-            );
-            Some(again("rejected", &what, *retry_in_ms))
+            let (label, next) = retry(*attempt, *retry_in_ms);
+            let why = format!("attempt {attempt}: {failure}: {}", inert(message));
+            (
+                Level::Normal,
+                label,
+                format!("{} {why}{next}", inert(agent)),
+            )
         }
-        RunEvent::TurnEnded { turn, agent, .. } => {
-            verbose(format!("turn {turn}   {} is done", inert(agent)))
+        RunEvent::TurnEnded { turn, agent, usage } => {
+            let text = format!("{turn}: {} is done{}", inert(agent), tokens(*usage));
+            (Level::Verbose, "turn", text)
         }
+        RunEvent::Warning { message } => (Level::Normal, "warning", inert(message)),
+        RunEvent::RunEnded {
+            status,
+            reason,
+            turns,
+            usage,
+        } => {
+            let reason = reason.as_deref().map(|it| format!(": {}", inert(it)));
+            let turns = count(*turns as usize, "turn");
+            let reason = reason.unwrap_or_default();
+            let text = format!("{status}{reason} ({turns}{})", tokens(*usage));
+            let least = match *status {
+                "completed" => Level::Normal,
+                _ => Level::Quiet,
+            };
+            (least, "run", text)
+        }
+        _ => return None,
+    })
+}
+
+fn of_batch(event: &RunEvent) -> Said {
+    Some(match event {
         RunEvent::PlanRejected {
             batch,
             faults,
@@ -46,49 +130,80 @@ pub fn line(event: &RunEvent, elapsed: Duration, level: Level) -> Option<String>
         } => {
             let next = match rounds_left {
                 0 => "nothing was started".to_owned(),
-                n => format!("the planner is asked again ({n} more)"),
+                n => format!(
+                    "the planner is asked again, {} left",
+                    count(*n as usize, "round")
+                ),
             };
-            let report: Vec<String> = report
-                .lines()
-                .map(|it| format!("         {}", inert(it)))
-                .collect();
-            Some(format!(
-                "plan refused  {}: {faults} faults; {next}\n{}",
-                inert(batch),
-                report.join("\n")
-            ))
+            let faults = count(*faults, "fault");
+            let text = format!("{}: {faults}; {next}{}", inert(batch), indented(report));
+            (Level::Normal, "refused", text)
         }
         RunEvent::PlanAccepted {
             batch,
             tasks,
             dependencies,
             critical_path,
-        } => Some(format!(
-            "plan accepted {}: {tasks} tasks, {dependencies} dependencies, longest chain {critical_path}",
-            inert(batch)
-        )),
-        RunEvent::BatchUnchanged { batch } => Some(format!(
-            "batch {} has the same tasks as before: its results stand",
-            inert(batch)
-        )),
+        } => {
+            let dependencies = match dependencies {
+                1 => "1 dependency".to_owned(),
+                n => format!("{n} dependencies"),
+            };
+            let text = format!(
+                "{}: {}, {dependencies}, longest chain {critical_path}",
+                inert(batch),
+                count(*tasks, "task"),
+            );
+            (Level::Normal, "accepted", text)
+        }
+        RunEvent::BatchUnchanged { batch } => {
+            let text = format!(
+                "{}: the same tasks as before, the results stand",
+                inert(batch)
+            );
+            (Level::Normal, "batch", text)
+        }
         RunEvent::BatchStarted {
             batch,
             tasks,
             concurrency,
-        } => verbose(format!(
-            "batch {} starts: {tasks} tasks, at most {concurrency} at once",
-            inert(batch)
-        )),
+        } => {
+            let tasks = count(*tasks, "task");
+            let text = format!("{}: {tasks}, at most {concurrency} at once", inert(batch));
+            (Level::Verbose, "batch", text)
+        }
+        RunEvent::BatchEnded {
+            batch,
+            status,
+            completed,
+            failed,
+            cancelled,
+        } => {
+            let text = format!(
+                "{} {status}: {completed} completed, {failed} failed, {cancelled} cancelled",
+                inert(batch)
+            );
+            (Level::Normal, "batch", text)
+        }
+        _ => return None,
+    })
+}
+
+fn of_task(event: &RunEvent) -> Said {
+    Some(match event {
         RunEvent::TaskStarted {
             task,
             agent,
             attempt,
             ..
-        } => verbose(format!(
-            "started   {} ({}, attempt {attempt})",
-            inert(task),
-            inert(agent)
-        )),
+        } => {
+            let attempt = match attempt {
+                1 => String::new(),
+                n => format!(", attempt {n}"),
+            };
+            let text = format!("{} ({}{attempt})", inert(task), inert(agent));
+            (Level::Verbose, "started", text)
+        }
         RunEvent::AttemptRejected {
             task,
             attempt,
@@ -97,12 +212,9 @@ pub fn line(event: &RunEvent, elapsed: Duration, level: Level) -> Option<String>
             retry_in_ms,
             ..
         } => {
-            let what = format!(
-                "{} attempt {attempt}: {failure}: {}",
-                inert(task),
-                inert(message)
-            );
-            Some(again("rejected", &what, *retry_in_ms))
+            let (label, next) = retry(*attempt, *retry_in_ms);
+            let why = format!("attempt {attempt}: {failure}: {}", inert(message));
+            (Level::Normal, label, format!("{} {why}{next}", inert(task)))
         }
         RunEvent::TaskEnded {
             task,
@@ -110,45 +222,71 @@ pub fn line(event: &RunEvent, elapsed: Duration, level: Level) -> Option<String>
             attempts,
             files,
             ..
-        } => Some(ended(&inert(task), end, *attempts, *files)),
-        RunEvent::BatchEnded {
-            batch,
-            status,
-            completed,
-            failed,
-            cancelled,
-        } => Some(format!(
-            "batch {} {status}: {completed} completed, {failed} failed, {cancelled} cancelled",
-            inert(batch)
-        )),
-        RunEvent::Warning { message } => Some(format!("warning   {}", inert(message))),
-        RunEvent::RunEnded { status, .. } => verbose(format!("run {status}")),
-    };
-    text.map(|it| format!("[{:>6.1}s] {it}", elapsed.as_secs_f64()))
+        } => {
+            let (label, rest) = ended(end, *attempts, *files);
+            (Level::Normal, label, format!("{}{rest}", inert(task)))
+        }
+        _ => return None,
+    })
 }
 
-fn again(word: &str, what: &str, retry_in_ms: Option<u64>) -> String {
+fn retry(attempt: u32, retry_in_ms: Option<u64>) -> (&'static str, String) {
     match retry_in_ms {
-        Some(ms) => format!("{word}  {what}; again in {:.1}s", ms as f64 / 1000.0),
-        None => format!("{word}  {what}"),
+        Some(ms) => {
+            let (next, seconds) = (attempt.saturating_add(1), ms as f64 / 1000.0);
+            ("retried", format!("; attempt {next} in {seconds:.1}s"))
+        }
+        None => ("rejected", String::new()),
     }
 }
 
-fn ended(task: &str, end: &TaskEnd, attempts: u32, files: usize) -> String {
+fn ended(end: &TaskEnd, attempts: u32, files: usize) -> (&'static str, String) {
     let attempts = match attempts {
         0 | 1 => String::new(),
         n => format!(" after {n} attempts"),
     };
-    let files = match files {
-        0 => String::new(),
-        1 => ", 1 file".to_owned(),
-        n => format!(", {n} files"),
-    };
     match end {
-        TaskEnd::Completed => format!("completed {task}{attempts}{files}"),
-        TaskEnd::Failed { failure, message } => {
-            format!("failed    {task}{attempts}: {failure}: {}", inert(message))
+        TaskEnd::Completed => {
+            let files = match files {
+                0 => String::new(),
+                n => format!(", {}", count(n, "file")),
+            };
+            ("completed", format!("{attempts}{files}"))
         }
-        TaskEnd::Cancelled { because } => format!("cancelled {task}: {}", inert(because)),
+        TaskEnd::Failed { failure, message } => (
+            "failed",
+            format!("{attempts}: {failure}: {}", inert(message)),
+        ),
+        TaskEnd::Cancelled { because } => ("cancelled", format!(": {}", inert(because))),
     }
 }
+
+/// What was used, where anything is known of it.
+fn tokens(usage: Usage) -> String {
+    match usage {
+        Usage {
+            input_tokens: 0,
+            output_tokens: 0,
+        } => String::new(),
+        Usage {
+            input_tokens,
+            output_tokens,
+        } => format!(", {input_tokens} tokens in, {output_tokens} out"),
+    }
+}
+
+/// A drawn report below its line, each of its lines inert, without the empty ones.
+fn indented(report: &str) -> String {
+    let mut text = String::new();
+    let mut lines = report.lines().filter(|it| !it.trim().is_empty());
+    for line in lines.by_ref().take(REPORT_LINES) {
+        text.push_str(format!("\n    {}", inert(line)).trim_end());
+    }
+    match lines.count() {
+        0 => text,
+        more => format!("{text}\n    ... and {}", count(more, "more line")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

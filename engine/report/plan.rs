@@ -1,175 +1,268 @@
 //! An accepted plan, drawn.
-
-use std::fmt::Write;
+//!
+//! **Invariant:** whatever a task is called, the drawing stays well-formed: names are escaped, and nodes are numbered.
 
 use serde_json::{Value, json};
 
-use super::inert;
-use crate::{compile::Batch, graph::Width, plan::Plan};
+use super::{clip, count};
+use crate::{
+    compile::Batch,
+    graph::{TaskGraph, TaskIx, Width},
+    plan::Plan,
+};
 
-/// A table of the tasks, then what follows from their order.
-pub fn text(plan: &Plan, batch: &Batch) -> String {
-    let tasks = plan.tasks();
-    let levels = plan.graph().levels();
-    let mut rows = vec![["TASK", "AGENT", "LEVEL", "DEPENDS ON", "OWNS"].map(str::to_owned)];
-    for (task, ix) in tasks.iter().zip(plan.graph().tasks()) {
-        let needs: Vec<String> = plan
-            .graph()
-            .needs(ix)
-            .iter()
-            .map(|it| inert(&tasks[it.at()].id))
-            .collect();
-        let owned: Vec<String> = task.owned.iter().map(|it| inert(&it.to_string())).collect();
-        rows.push([
-            inert(&task.id),
-            inert(&task.agent),
-            (levels[ix.at()] + 1).to_string(),
-            few(&needs),
-            few(&owned),
-        ]);
-    }
-    let width = |column: usize| {
-        rows.iter()
-            .map(|it| it[column].chars().count())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..5).map(width).collect();
-    let mut text = String::new();
-    for row in &rows {
-        let cells = row
-            .iter()
-            .zip(&widths)
-            .map(|(cell, width)| format!("{cell:width$}"));
-        let line = cells.collect::<Vec<_>>().join("  ");
-        let _ = writeln!(text, "{}", line.trim_end());
-    }
-    let path = critical_path(plan);
-    let width = match plan.graph().width() {
-        Width::Exact(n) => format!("at most {n} can run at once"),
-        Width::AtLeast(n) => format!("at least {n} can run at once"),
-    };
-    let depth = levels.iter().max().map_or(0, |it| it + 1);
-    let _ = write!(
-        text,
-        "\nbatch {}: {} tasks, {} dependencies, {depth} levels\ncritical path ({}): {}\n{width}; the batch allows {}\n",
-        inert(&batch.id),
-        tasks.len(),
-        plan.graph().edges(),
-        path.len(),
-        few_of(&path, " -> ", 12),
-        batch.policy.concurrency,
-    );
-    text
+/// How many characters of a name are shown.
+const NAME: usize = 40;
+/// How many characters there are for a list of names.
+const LIST: usize = 60;
+/// How many characters there are for a longest chain, or for one level.
+const WIDE_LIST: usize = 160;
+/// How many levels are listed below the table.
+const LEVELS: usize = 24;
+
+/// What a plan is drawn as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// A table, then what follows from the order of the tasks.
+    Text,
+    /// Everything the table says, as data.
+    Json,
+    /// A Mermaid flow chart.
+    Mermaid,
+    /// A Graphviz graph.
+    Dot,
 }
 
-/// The same as data.
-pub fn json(plan: &Plan, batch: &Batch) -> Value {
-    let tasks = plan.tasks();
-    let levels = plan.graph().levels();
-    let path = critical_path(plan);
-    let rows: Vec<Value> = tasks
-        .iter()
-        .zip(plan.graph().tasks())
-        .map(|(task, ix)| {
-            let needs: Vec<&str> = plan
-                .graph()
-                .needs(ix)
-                .iter()
-                .map(|it| &*tasks[it.at()].id)
-                .collect();
-            json!({
-                "task_id": &*task.id,
-                "agent": &*task.agent,
-                "depends_on": needs,
-                "owned_paths": task.owned_as_written,
-                "level": levels[ix.at()],
-            })
-        })
-        .collect();
-    let (count, is_exact) = match plan.graph().width() {
-        Width::Exact(n) => (n, true),
-        Width::AtLeast(n) => (n, false),
-    };
-    json!({
-        "batch": &*batch.id,
-        "tasks": rows,
-        "dependencies": plan.graph().edges(),
-        "levels": levels.iter().max().map_or(0, |it| it + 1),
-        "critical_path": path,
-        "width": { "count": count, "exact": is_exact },
-        "concurrency": batch.policy.concurrency,
-    })
+/// Draws a plan. Levels are counted from 1: the tasks of level 1 wait for nothing.
+pub fn draw(plan: &Plan, batch: &Batch, format: Format) -> String {
+    let drawing = Drawing::new(plan, batch);
+    match format {
+        Format::Text => drawing.text(),
+        Format::Json => format!("{:#}\n", drawing.json()),
+        Format::Mermaid => drawing.mermaid(),
+        Format::Dot => drawing.dot(),
+    }
 }
 
-/// A Mermaid flow chart.
-pub fn mermaid(plan: &Plan) -> String {
-    let mut text = "flowchart LR\n".to_owned();
-    for (task, ix) in plan.tasks().iter().zip(plan.graph().tasks()) {
-        let escape = |it: &str| {
-            inert(it)
-                .replace('#', "#35;")
-                .replace('"', "#quot;")
-                .replace('<', "#lt;")
-                .replace('>', "#gt;")
+/// A plan, with what is said about it in every format.
+struct Drawing<'a> {
+    plan: &'a Plan,
+    batch: &'a Batch,
+    graph: &'a TaskGraph,
+    levels: Vec<Vec<TaskIx>>,
+    /// For each task, its level.
+    level: Vec<usize>,
+    /// One task of each level, as on any longest chain.
+    critical: Vec<TaskIx>,
+}
+
+impl Drawing<'_> {
+    fn new<'a>(plan: &'a Plan, batch: &'a Batch) -> Drawing<'a> {
+        let graph = plan.graph();
+        let level: Vec<usize> = graph.levels().iter().map(|it| *it as usize + 1).collect();
+        let mut levels = vec![Vec::new(); level.iter().copied().max().unwrap_or(0)];
+        for task in graph.tasks() {
+            levels[level[task.at()] - 1].push(task);
+        }
+        let critical = graph.critical_path();
+        Drawing {
+            plan,
+            batch,
+            graph,
+            levels,
+            level,
+            critical,
+        }
+    }
+
+    fn id(&self, task: TaskIx) -> &str {
+        &self.plan.tasks()[task.at()].id
+    }
+
+    fn agent(&self, task: TaskIx) -> &str {
+        &self.plan.tasks()[task.at()].agent
+    }
+
+    fn ids(&self, tasks: &[TaskIx]) -> Vec<&str> {
+        tasks.iter().map(|it| self.id(*it)).collect()
+    }
+
+    fn is_critical(&self, task: TaskIx) -> bool {
+        self.critical.get(self.level[task.at()] - 1) == Some(&task)
+    }
+
+    fn is_critical_edge(&self, need: TaskIx, task: TaskIx) -> bool {
+        let is_step = self.level[need.at()] + 1 == self.level[task.at()];
+        is_step && self.is_critical(need) && self.is_critical(task)
+    }
+
+    fn text(&self) -> String {
+        let mut rows = vec![["TASK", "AGENT", "LEVEL", "DEPENDS ON", "OWNS"].map(str::to_owned)];
+        rows.extend(self.graph.tasks().map(|task| {
+            let owned = &self.plan.tasks()[task.at()].owned;
+            let owned: Vec<String> = owned.iter().map(ToString::to_string).collect();
+            [
+                clip(self.id(task), NAME),
+                clip(self.agent(task), NAME),
+                self.level[task.at()].to_string(),
+                join(&self.ids(self.graph.needs(task)), ", ", LIST),
+                join(&owned, ", ", LIST),
+            ]
+        }));
+        let mut text = table(&rows);
+        text.push_str("\nlevels\n");
+        for (ix, level) in self.levels.iter().take(LEVELS).enumerate() {
+            let ids = join(&self.ids(level), ", ", WIDE_LIST);
+            text.push_str(&format!("  {}: {ids}\n", ix + 1));
+        }
+        if let more @ 1.. = self.levels.len().saturating_sub(LEVELS) {
+            text.push_str(&format!("  and {}\n", count(more, "more level")));
+        }
+        let chain = join(&self.ids(&self.critical), " -> ", WIDE_LIST);
+        let length = count(self.critical.len(), "task");
+        let width = match self.graph.width() {
+            Width::Exact(n) => format!("at most {}", count(n, "task")),
+            Width::AtLeast(n) => format!("at least {}", count(n, "task")),
         };
-        let _ = writeln!(
-            text,
-            "  t{}[\"{}<br/>{}\"]",
-            ix.at(),
-            escape(&task.id),
-            escape(&task.agent)
-        );
-        for need in plan.graph().needs(ix) {
-            let _ = writeln!(text, "  t{} --> t{}", need.at(), ix.at());
+        let dependencies = match self.graph.edges() {
+            1 => "1 dependency".to_owned(),
+            n => format!("{n} dependencies"),
+        };
+        let tasks = count(self.graph.len(), "task");
+        let batch = clip(&self.batch.id, NAME);
+        let slots = self.batch.policy.concurrency;
+        text.push_str(&format!(
+            "critical path: {chain} ({length})\n\
+             {width} can run at once; batch {batch} runs {slots}\n\
+             {tasks}, {dependencies}\n"
+        ));
+        text
+    }
+
+    fn json(&self) -> Value {
+        let tasks = self.graph.tasks().map(|task| {
+            json!({
+                "task_id": self.id(task),
+                "agent": self.agent(task),
+                "depends_on": self.ids(self.graph.needs(task)),
+                "owned_paths": self.plan.tasks()[task.at()].owned_as_written,
+                "level": self.level[task.at()],
+                "on_critical_path": self.is_critical(task),
+            })
+        });
+        let levels: Vec<Vec<&str>> = self.levels.iter().map(|it| self.ids(it)).collect();
+        let (count, is_exact) = match self.graph.width() {
+            Width::Exact(n) => (n, true),
+            Width::AtLeast(n) => (n, false),
+        };
+        json!({
+            "batch": &*self.batch.id,
+            "tasks": tasks.collect::<Vec<_>>(),
+            "dependencies": self.graph.edges(),
+            "levels": levels,
+            "critical_path": self.ids(&self.critical),
+            "width": { "count": count, "exact": is_exact },
+            "concurrency": self.batch.policy.concurrency,
+        })
+    }
+
+    fn mermaid(&self) -> String {
+        let mut text = "flowchart LR\n  classDef critical stroke-width:3px\n".to_owned();
+        for task in self.graph.tasks() {
+            let class = match self.is_critical(task) {
+                true => ":::critical",
+                false => "",
+            };
+            let (id, agent) = (for_mermaid(self.id(task)), for_mermaid(self.agent(task)));
+            let ix = task.at();
+            text.push_str(&format!("  t{ix}[\"{id}<br/>{agent}\"]{class}\n"));
+            for &need in self.graph.needs(task) {
+                let arrow = match self.is_critical_edge(need, task) {
+                    true => "==>",
+                    false => "-->",
+                };
+                text.push_str(&format!("  t{} {arrow} t{ix}\n", need.at()));
+            }
         }
+        text
+    }
+
+    fn dot(&self) -> String {
+        let mut text = "digraph plan {\n  rankdir=LR;\n  node [shape=box];\n".to_owned();
+        for task in self.graph.tasks() {
+            let style = match self.is_critical(task) {
+                true => ", penwidth=3",
+                false => "",
+            };
+            let (id, agent) = (for_dot(self.id(task)), for_dot(self.agent(task)));
+            let ix = task.at();
+            text.push_str(&format!("  t{ix} [label=\"{id}\\n{agent}\"{style}];\n"));
+            for &need in self.graph.needs(task) {
+                let style = match self.is_critical_edge(need, task) {
+                    true => " [penwidth=3]",
+                    false => "",
+                };
+                text.push_str(&format!("  t{} -> t{ix}{style};\n", need.at()));
+            }
+        }
+        text.push_str("}\n");
+        text
+    }
+}
+
+/// Rows with their columns aligned.
+fn table<const N: usize>(rows: &[[String; N]]) -> String {
+    let mut widths = [0; N];
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(widths);
+        let cells = cells.map(|(cell, width)| format!("{cell:width$}"));
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
     }
     text
 }
 
-/// A Graphviz graph.
-pub fn dot(plan: &Plan) -> String {
-    let mut text = "digraph plan {\n  rankdir=LR;\n  node [shape=box];\n".to_owned();
-    for (task, ix) in plan.tasks().iter().zip(plan.graph().tasks()) {
-        let escape = |it: &str| inert(it).replace('\\', "\\\\").replace('"', "\\\"");
-        let _ = writeln!(
-            text,
-            "  t{} [label=\"{}\\n{}\"];",
-            ix.at(),
-            escape(&task.id),
-            escape(&task.agent)
-        );
-        for need in plan.graph().needs(ix) {
-            let _ = writeln!(text, "  t{} -> t{};", need.at(), ix.at());
+/// As many names as there is room for, then how many more there are.
+fn join<S: AsRef<str>>(names: &[S], separator: &str, room: usize) -> String {
+    let mut text = String::new();
+    for (shown, name) in names.iter().enumerate() {
+        let name = clip(name.as_ref(), NAME);
+        if shown == 0 {
+            text = name;
+        } else if text.chars().count() + name.chars().count() < room {
+            text = text + separator + &name;
+        } else {
+            return format!("{text}{separator}{} more", names.len() - shown);
         }
     }
-    text.push_str("}\n");
-    text
-}
-
-fn critical_path(plan: &Plan) -> Vec<String> {
-    let path = plan.graph().critical_path();
-    path.iter()
-        .map(|it| plan.tasks()[it.at()].id.to_string())
-        .collect()
-}
-
-fn few(items: &[String]) -> String {
-    match items {
+    match names {
         [] => "-".to_owned(),
-        items => few_of(items, ", ", 4),
+        _ => text,
     }
 }
 
-fn few_of(items: &[String], separator: &str, shown: usize) -> String {
-    let text = items
-        .iter()
-        .take(shown)
-        .map(|it| inert(it))
-        .collect::<Vec<_>>()
-        .join(separator);
-    match items.len().saturating_sub(shown) {
-        0 => text,
-        more => format!("{text}{separator}... ({more} more)"),
+/// A name in a quoted Mermaid label. Whatever could mean something there is written by its number.
+fn for_mermaid(name: &str) -> String {
+    let mut text = String::new();
+    for it in clip(name, NAME).chars() {
+        match it {
+            it if it.is_alphanumeric() || " _-./…".contains(it) => text.push(it),
+            it => text.push_str(&format!("#{};", u32::from(it))),
+        }
     }
+    text
 }
+
+/// A name in a quoted Graphviz string.
+fn for_dot(name: &str) -> String {
+    clip(name, NAME).replace('\\', "\\\\").replace('"', "\\\"")
+}
+
+#[cfg(test)]
+mod tests;

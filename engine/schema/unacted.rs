@@ -57,7 +57,7 @@ impl<'a> Walk<'a> {
                                 into.push((key.clone(), reason.to_owned(), at.clone()));
                             }
                             self.visit(property, value, at, into);
-                        } else if let Some(any) = schema.get("additionalProperties") {
+                        } else if let Some(any) = any_property(schema) {
                             self.visit(any, value, at, into);
                         }
                     }
@@ -90,6 +90,13 @@ impl<'a> Walk<'a> {
         }
         parts
     }
+}
+
+/// The schema of properties that are not named: a map's values.
+fn any_property(schema: &Value) -> Option<&Value> {
+    let by_pattern = schema.get("patternProperties").and_then(Value::as_object);
+    let by_pattern = by_pattern.and_then(|it| it.values().next());
+    by_pattern.or_else(|| schema.get("additionalProperties"))
 }
 
 /// Whether no constant of a branch speaks against the value.
