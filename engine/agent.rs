@@ -16,6 +16,7 @@ use crate::{
 
 pub mod build;
 pub mod command;
+pub mod env;
 pub mod openai;
 pub mod scripted;
 pub mod template;
@@ -100,3 +101,6 @@ fn capped(text: String, request: &Request) -> Result<String, Rejection> {
         _ => Ok(text),
     }
 }
+
+#[cfg(test)]
+mod testing;

@@ -1,15 +1,45 @@
 //! Makes the agents of a workflow ready to be asked.
 
-use std::{env, fs, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use super::{
-    Agent, Agents, command::Command, openai::OpenAi, scripted::Scripted, template::Template,
+    Agent, Agents,
+    command::{Command, Invocation},
+    env::Env,
+    openai::{OpenAi, Settings},
+    scripted::Scripted,
+    template::Template,
 };
 use crate::{
     compile::{AgentSpec, Workflow},
     contract::runtime::Runtime,
     diagnostic::{Code, Diagnostic},
 };
+
+/// What keeps an agent from being asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BuildError {
+    /// A template that does not compile, and the line of it, from 1.
+    Template {
+        message: String,
+        line: Option<usize>,
+    },
+    /// A file that cannot be read, and why.
+    MissingFile { path: PathBuf, why: String },
+    /// The environment variable that would hold the key is not set.
+    MissingKey { variable: String },
+    /// The environment variable holds what cannot be a key.
+    BadKey { variable: String },
+    /// No model is named.
+    MissingModel,
+    /// An endpoint's address that cannot be used, and why.
+    BadUrl { url: String, why: String },
+}
 
 /// Every agent of a workflow.
 ///
@@ -19,11 +49,11 @@ pub fn all(workflow: &Workflow) -> Result<Agents, Vec<Diagnostic>> {
     let mut agents = Agents::new();
     let mut faults = Vec::new();
     for spec in workflow.agents.values() {
-        match one(spec) {
+        match build(&spec.runtime, &spec.home, &Env::Process) {
             Ok(agent) => {
                 agents.insert(spec.name.to_string(), agent);
             }
-            Err(diagnostic) => faults.push(diagnostic),
+            Err(error) => faults.push(error.of(spec)),
         }
     }
     match faults.is_empty() {
@@ -37,26 +67,55 @@ pub fn all(workflow: &Workflow) -> Result<Agents, Vec<Diagnostic>> {
 /// # Errors
 /// A template that does not compile, or a file that is not there.
 pub fn check(spec: &AgentSpec) -> Result<(), Diagnostic> {
+    let nothing = Env::Fixed(BTreeMap::new());
     match &spec.runtime {
-        Runtime::Template { .. } => one(spec).map(|_| ()),
+        Runtime::Template { .. } => {
+            let built = build(&spec.runtime, &spec.home, &nothing);
+            built.map(|_| ()).map_err(|error| error.of(spec))
+        }
         _ => Ok(()),
     }
 }
 
-fn one(spec: &AgentSpec) -> Result<Arc<dyn Agent>, Diagnostic> {
-    match &spec.runtime {
-        Runtime::Openai { .. } => Ok(Arc::new(OpenAi::new(spec, |it| env::var(it).ok())?)),
+/// One agent. Relative paths of its runtime start at `home`.
+///
+/// # Errors
+/// What keeps it from being asked.
+pub fn build(runtime: &Runtime, home: &Path, env: &Env) -> Result<Arc<dyn Agent>, BuildError> {
+    match runtime {
+        Runtime::Openai {
+            model,
+            base_url,
+            api_key_env,
+            temperature,
+            max_output_tokens,
+            structured,
+            extra_body,
+        } => {
+            let settings = Settings {
+                model: model.as_deref(),
+                base_url: base_url.as_deref(),
+                api_key_env: api_key_env.as_deref(),
+                temperature: *temperature,
+                max_output_tokens: *max_output_tokens,
+                structured: *structured,
+                extra_body,
+            };
+            Ok(Arc::new(OpenAi::new(&settings, env)?))
+        }
         Runtime::Command {
             argv,
-            env,
+            env: allowed,
             cwd,
             inline,
         } => {
-            let env = env.iter().map(ToString::to_string).collect();
-            let cwd = cwd
-                .as_ref()
-                .map_or_else(|| spec.home.clone(), |it| spec.home.join(it.as_str()));
-            Ok(Arc::new(Command::new(argv, &spec.home, env, cwd, *inline)))
+            let invocation = Invocation {
+                argv,
+                allowed,
+                cwd: cwd.as_deref(),
+                inline: *inline,
+            };
+            Ok(Arc::new(Command::new(&invocation, home, env)))
         }
         Runtime::Template {
             template,
@@ -65,29 +124,68 @@ fn one(spec: &AgentSpec) -> Result<Arc<dyn Agent>, Diagnostic> {
             fuel,
         } => {
             let text = match template_file {
-                Some(file) => {
-                    let path = spec.home.join(file.as_str());
-                    fs::read_to_string(&path).map_err(|error| {
-                        let message = format!(
-                            "the template of `{}` cannot be read: `{}`: {error}",
-                            spec.name,
-                            path.display()
-                        );
-                        Diagnostic::error(Code::MissingFile, message).at(spec.at.clone())
-                    })?
-                }
+                Some(file) => read(home.join(file.as_str()))?,
                 None => template.clone().unwrap_or_default(),
             };
-            let made = Template::new(text, *output, fuel.get());
-            let template = made.map_err(|message| {
-                let message = format!(
-                    "the template of `{}` does not compile: {message}",
-                    spec.name
-                );
-                Diagnostic::error(Code::Template, message).at(spec.at.clone())
-            })?;
-            Ok(Arc::new(template))
+            Ok(Arc::new(Template::new(text, *output, fuel.get())?))
         }
-        Runtime::Scripted { replies } => Ok(Arc::new(Scripted::new(replies.clone()))),
+        Runtime::Scripted { replies } => Ok(Arc::new(Scripted::new(replies))),
     }
 }
+
+fn read(path: PathBuf) -> Result<String, BuildError> {
+    fs::read_to_string(&path).map_err(|error| {
+        let why = error.to_string();
+        BuildError::MissingFile { path, why }
+    })
+}
+
+impl BuildError {
+    fn of(self, spec: &AgentSpec) -> Diagnostic {
+        let name = &spec.name;
+        let (code, message, help) = match self {
+            BuildError::Template { message, line } => {
+                let line = line.map(|it| format!(" in line {it}")).unwrap_or_default();
+                let message = format!("the template of `{name}` does not compile{line}: {message}");
+                (Code::Template, message, None)
+            }
+            BuildError::MissingFile { path, why } => {
+                let path = path.display();
+                let message = format!("the template of `{name}` cannot be read: `{path}`: {why}");
+                (Code::MissingFile, message, None)
+            }
+            BuildError::MissingKey { variable } => {
+                let message = format!(
+                    "`{name}` is asked through a model, but the environment variable `{variable}` is not set"
+                );
+                let help = format!(
+                    "set `{variable}`; the runtimes `template`, `command` and `scripted` need no key, nor does an endpoint on this machine"
+                );
+                (Code::NoKey, message, Some(help))
+            }
+            BuildError::BadKey { variable } => {
+                let message = format!(
+                    "the environment variable `{variable}` holds characters that no key of `{name}` can have"
+                );
+                (Code::NoKey, message, None)
+            }
+            BuildError::MissingModel => {
+                let message = format!("no model is named for `{name}`");
+                let help = "set `runtime.model`, or the environment variable `MOZAIKS_MODEL`";
+                (Code::NoKey, message, Some(help.to_owned()))
+            }
+            BuildError::BadUrl { url, why } => {
+                let message = format!("the endpoint of `{name}` cannot be used: `{url}`: {why}");
+                (Code::BadInput, message, None)
+            }
+        };
+        let diagnostic = Diagnostic::error(code, message).at(spec.at.clone());
+        match help {
+            Some(help) => diagnostic.help(help),
+            None => diagnostic,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -4,111 +4,126 @@
 //! **Invariant:** when an answer is there, or is dropped, the program's whole process group is gone.
 
 use std::{
+    ffi::OsString,
+    io,
     path::{Path, PathBuf},
-    process::{ExitStatus, Stdio},
 };
 
-use process_wrap::tokio::{ChildWrapper, CommandWrap, KillOnDrop, ProcessGroup};
 use serde_json::{Map, Value, json};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
-use super::{Agent, Answer, Reply, Request, Usage};
-use crate::accept::{Failure, Rejection};
+use super::{Agent, Answer, Reply, Request, Usage, env::Env};
+use crate::{
+    accept::{Failure, Rejection},
+    context::TaskView,
+    contract::name::Name,
+};
+
+mod ends;
+mod process;
+
+use process::Ended;
 
 /// Variables that programs need to start at all.
 const ENVIRONMENT: &[&str] = &["PATH", "HOME", "LANG", "TMPDIR", "SYSTEMROOT"];
-/// How much of its standard error is kept, from the end.
-const MAX_STDERR: usize = 8 << 10;
 
+/// A program that can be asked.
+#[derive(Debug, Clone)]
 pub struct Command {
     program: PathBuf,
     arguments: Vec<String>,
-    allowed: Vec<String>,
+    variables: Vec<(String, OsString)>,
     folder: PathBuf,
     inline: bool,
 }
 
+/// How a program is started.
+#[derive(Debug)]
+pub struct Invocation<'a> {
+    /// The program, then its arguments. A bare name is looked up in `PATH`; a relative path with a `/` starts at the workflow's folder.
+    pub argv: &'a [String],
+    /// Names of environment variables that it may see besides the usual ones.
+    pub allowed: &'a [Name],
+    /// The folder it runs in, relative to the workflow's folder, which it is without one.
+    pub cwd: Option<&'a str>,
+    /// Whether plan and outputs stand in the request itself.
+    pub inline: bool,
+}
+
 impl Command {
-    /// A program by its arguments, the first of which names it. A relative path starts at `home`; a bare name is looked up in `PATH`.
-    pub fn new(
-        argv: &[String],
-        home: &Path,
-        allowed: Vec<String>,
-        folder: PathBuf,
-        inline: bool,
-    ) -> Command {
-        let name = argv.first().map(String::as_str).unwrap_or_default();
-        let is_path = name.contains(['/', '\\']) && !Path::new(name).is_absolute();
-        let home = home.canonicalize().unwrap_or_else(|_| home.to_owned());
+    /// A program of a workflow in the folder `home`. What it may see of `env` is looked up here.
+    pub fn new(invocation: &Invocation<'_>, home: &Path, env: &Env) -> Command {
+        // A relative program would otherwise be looked for from the folder it runs in.
+        let home = std::path::absolute(home).unwrap_or_else(|_| home.to_owned());
+        let name = invocation.argv.first().map_or("", String::as_str);
+        let names = ENVIRONMENT.iter().copied();
+        let names = names.chain(invocation.allowed.iter().map(Name::as_str));
         Command {
-            program: if is_path {
-                home.join(name)
-            } else {
-                PathBuf::from(name)
+            program: match name.contains('/') {
+                true => home.join(name),
+                false => PathBuf::from(name),
             },
-            arguments: argv.iter().skip(1).cloned().collect(),
-            allowed,
-            folder,
-            inline,
+            arguments: invocation.argv.iter().skip(1).cloned().collect(),
+            variables: names
+                .filter_map(|it| Some((it.to_owned(), env.get(it)?)))
+                .collect(),
+            folder: invocation
+                .cwd
+                .map_or_else(|| home.clone(), |it| home.join(it)),
+            inline: invocation.inline,
         }
     }
 
-    fn wrap(&self) -> CommandWrap {
-        let mut wrap = CommandWrap::with_new(&self.program, |command| {
-            let names = ENVIRONMENT
-                .iter()
-                .copied()
-                .chain(self.allowed.iter().map(String::as_str));
-            let variables = names.filter_map(|it| Some((it, std::env::var_os(it)?)));
-            command
-                .args(&self.arguments)
-                .current_dir(&self.folder)
-                .env_clear()
-                .envs(variables)
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped());
-        });
-        wrap.wrap(ProcessGroup::leader()).wrap(KillOnDrop);
-        wrap
-    }
-
-    fn request(&self, request: &Request) -> Value {
-        let view = &request.view;
-        let task = view.task();
-        let large = |name: &str| {
-            let is_results = task.is_some_and(|it| name == &*it.context_key);
-            matches!(name, "completed_task_outputs" | "decomposition_plan") || is_results
-        };
-        let mut context = Map::new();
-        for name in view.names() {
-            if (task.is_none() || self.inline || !large(name))
-                && let Some(value) = view.get(name)
-            {
-                context.insert(name.to_owned(), value.into_owned());
-            }
-        }
-        if let Some(task) = task
-            && let Some(files) = &task.files
-        {
-            context.insert("decomposition_plan_file".to_owned(), json!(files.plan));
-            context.insert(
-                "completed_task_outputs_file".to_owned(),
-                json!(files.outputs),
-            );
-            context.insert(
-                "completed_task_outputs_count".to_owned(),
-                json!(task.completed),
-            );
-        }
+    /// What the program reads.
+    fn input(&self, request: &Request) -> Value {
         json!({
             "agent": &*request.agent,
             "task_id": request.task_id.as_deref(),
             "attempt": request.attempt,
             "idempotency_key": request.idempotency_key,
             "prompt": request.prompt,
-            "context": context,
+            "context": self.context(request),
         })
+    }
+
+    fn context(&self, request: &Request) -> Map<String, Value> {
+        let view = &request.view;
+        let mut context = Map::new();
+        for name in view.names() {
+            let is_large = view.task().is_some_and(|it| is_large(name, it));
+            if (self.inline || !is_large)
+                && let Some(value) = view.get(name)
+            {
+                context.insert(name.to_owned(), value.into_owned());
+            }
+        }
+        if let Some(task) = view.task()
+            && let Some(files) = &task.files
+        {
+            let named = [
+                ("decomposition_plan_file", json!(files.plan)),
+                ("completed_task_outputs_file", json!(files.outputs)),
+                ("completed_task_outputs_count", json!(task.completed)),
+            ];
+            context.extend(named.map(|(name, value)| (name.to_owned(), value)));
+        }
+        context
+    }
+
+    fn not_started(&self, error: &io::Error) -> Rejection {
+        let failure = match error.kind() {
+            // Too many processes: another time, perhaps.
+            io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => Failure::ProgramFailed,
+            _ => Failure::NotFound,
+        };
+        let program = self.program.display();
+        let folder = self.folder.display();
+        let message = match self.folder.is_dir() {
+            true => format!("cannot start `{program}`: {error}"),
+            false => {
+                format!("cannot start `{program}`: there is no folder `{folder}` to run it in")
+            }
+        };
+        Rejection::new(failure, message)
     }
 }
 
@@ -118,143 +133,65 @@ impl Agent for Command {
     }
 
     fn ask(&self, request: Request) -> Answer {
-        let input = self.request(&request).to_string();
-        let mut wrap = self.wrap();
-        let program = self.program.display().to_string();
+        let command = self.clone();
         Box::pin(async move {
-            let spawned = wrap.spawn();
-            let child = spawned.map_err(|error| {
-                Rejection::new(
-                    Failure::NotFound,
-                    format!("cannot start `{program}`: {error}"),
-                )
-            })?;
-            let group = Group(child);
-            let ended = talk(group, input, request.max_output_bytes).await;
-            read(&program, ended)
+            let input = command.input(&request).to_string();
+            let limit = request.max_output_bytes;
+            let ended = process::run(&command, input, limit).await;
+            let ended = ended.map_err(|error| command.not_started(&error))?;
+            read(&command.program, ended, limit)
         })
     }
 }
 
-/// A program and whatever it started. Dropped, all of it is killed.
-struct Group(Box<dyn ChildWrapper>);
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // Fails only if the group is gone already.
-        let _ = self.0.start_kill();
-    }
+/// What grows with the batch, and can be read from files instead.
+fn is_large(name: &str, task: &TaskView) -> bool {
+    let names = [
+        "completed_task_outputs",
+        "decomposition_plan",
+        &task.context_key,
+    ];
+    names.contains(&name)
 }
 
-/// What a program left.
-struct Left {
-    stdout: Vec<u8>,
-    stderr: Vec<u8>,
-    status: Option<ExitStatus>,
-    limit: usize,
-}
-
-/// Writes, reads and waits at once, so that no full pipe holds the others up.
-async fn talk(mut group: Group, input: String, limit: usize) -> Left {
-    let stdin = group.0.stdin().take();
-    let stdout = group.0.stdout().take();
-    let stderr = group.0.stderr().take();
-    let write = async move {
-        if let Some(mut stdin) = stdin {
-            // A program may close its input before it has read it all.
-            let _ = stdin.write_all(input.as_bytes()).await;
-        }
-    };
-    let read_out = head(stdout, limit);
-    let read_err = tail(stderr);
-    let wait = async {
-        let status = group.0.inner_mut().wait().await.ok();
-        // What it left running would hold its pipes open.
-        let _ = group.0.start_kill();
-        status
-    };
-    let reading = async { tokio::join!(read_err, wait) };
-    tokio::pin!(write, read_out, reading);
-    let mut written = false;
-    let mut out = None;
-    loop {
-        tokio::select! {
-            () = &mut write, if !written => written = true,
-            bytes = &mut read_out, if out.is_none() => {
-                if bytes.len() > limit {
-                    // Whatever else it has to say is not waited for.
-                    return Left { stdout: bytes, stderr: Vec::new(), status: None, limit };
-                }
-                out = Some(bytes);
-            }
-            (stderr, status) = &mut reading => {
-                let stdout = match out {
-                    Some(bytes) => bytes,
-                    None => read_out.await,
-                };
-                return Left { stdout, stderr, status, limit };
-            }
-        }
-    }
-}
-
-/// The first bytes: one more than the limit tells that there were more.
-async fn head(stream: Option<impl AsyncRead + Unpin>, limit: usize) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    if let Some(stream) = stream {
-        // What was read before an error is what there is.
-        let _ = stream.take(limit as u64 + 1).read_to_end(&mut bytes).await;
-    }
-    bytes
-}
-
-/// The last bytes.
-async fn tail(stream: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
-    let mut kept = Vec::new();
-    let Some(mut stream) = stream else {
-        return kept;
-    };
-    let mut piece = vec![0; MAX_STDERR];
-    while let Ok(n @ 1..) = stream.read(&mut piece).await {
-        kept.extend_from_slice(&piece[..n]);
-        let over = kept.len().saturating_sub(MAX_STDERR);
-        kept.drain(..over);
-    }
-    kept
-}
-
-fn read(program: &str, left: Left) -> Result<Reply, Rejection> {
-    let limit = left.limit;
-    if left.stdout.len() > limit {
-        let message = format!("`{program}` printed more than the {limit} bytes that are allowed");
-        return Err(Rejection::new(Failure::TooLong, message));
-    }
-    let said = String::from_utf8_lossy(&left.stderr);
-    let said = match said.trim() {
+/// What a program printed, if it ended well.
+fn read(program: &Path, ended: Ended, limit: usize) -> Result<Reply, Rejection> {
+    let program = program.display();
+    let said = match ended.stderr.to_string().trim() {
         "" => String::new(),
         said => format!("; it said: {said}"),
     };
-    match left.status {
-        Some(status) if status.success() => (),
-        Some(status) => {
-            let message = format!("`{program}` ended with {status}{said}");
-            return Err(Rejection::new(Failure::ProgramFailed, message));
-        }
-        None => {
-            let message = format!("`{program}` cannot be waited for{said}");
-            return Err(Rejection::new(Failure::ProgramFailed, message));
+    let reject =
+        |failure, what: String| Err(Rejection::new(failure, format!("`{program}` {what}{said}")));
+    if ended.stdout.len() > limit {
+        let what = format!("printed more than the {limit} bytes that are allowed");
+        return reject(Failure::TooLong, what);
+    }
+    match ended.status {
+        Ok(status) if status.success() => (),
+        Ok(status) => return reject(Failure::ProgramFailed, format!("ended with {status}")),
+        Err(error) => {
+            let what = format!("cannot be waited for: {error}");
+            return reject(Failure::ProgramFailed, what);
         }
     }
-    let text = String::from_utf8(left.stdout).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        let message =
-            format!("`{program}` printed bytes that are not UTF-8, from byte {at} on{said}");
-        Rejection::new(Failure::NotJson, message)
-    })?;
-    if text.trim().is_empty() {
-        let message = format!("`{program}` printed nothing on its standard output{said}");
-        return Err(Rejection::new(Failure::Empty, message));
+    match String::from_utf8(ended.stdout) {
+        Ok(text) if text.trim().is_empty() => {
+            let what = "printed nothing on its standard output".to_owned();
+            reject(Failure::Empty, what)
+        }
+        Ok(text) => {
+            let usage = Usage::default();
+            Ok(Reply { text, usage })
+        }
+        Err(error) => {
+            let at = error.utf8_error().valid_up_to();
+            let what = format!("printed what is not UTF-8, from byte {at} on");
+            reject(Failure::NotJson, what)
+        }
     }
-    let usage = Usage::default();
-    Ok(Reply { text, usage })
 }
+
+#[cfg(unix)]
+#[cfg(test)]
+mod tests;

@@ -3,123 +3,79 @@
 //! **Invariant:** the key is in the request's header and nowhere else: in no message, error or event.
 //! **Invariant:** whether to try again is the engine's decision. The client's own retries are off.
 
-use std::sync::Once;
-
-use async_openai::{Client, config::OpenAIConfig, error::OpenAIError};
-use serde_json::{Value, json};
-
-use super::{Agent, Answer, Reply, Request, Usage, capped};
-use crate::{
-    accept::{Failure, Rejection},
-    compile::AgentSpec,
-    contract::runtime::{Runtime, Structured},
-    diagnostic::{Code, Diagnostic},
-    shape::Shape,
+use std::{
+    collections::BTreeMap,
+    net::IpAddr,
+    num::NonZeroU64,
+    sync::{Arc, Once},
+    time::Duration,
 };
 
+use async_openai::{Client, config::OpenAIConfig, error::OpenAIError};
+use reqwest::{Url, header::HeaderValue, redirect};
+use serde_json::{Value, json};
+
+use super::{Agent, Answer, Request, build::BuildError, env::Env};
+use crate::{contract::runtime::Structured, shape::Shape};
+
+mod answer;
 mod http;
+mod later;
 
-use http::{Once as OnceService, refusal};
+const OPENAI: &str = "https://api.openai.com/v1";
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest name of a schema that OpenAI takes.
+const MAX_NAME: usize = 64;
 
-const DEFAULT_URL: &str = "https://api.openai.com/v1";
-
+/// A model that can be asked.
 pub struct OpenAi {
     client: Client<OpenAIConfig>,
+    /// What every request says.
     body: Value,
     structured: Structured,
+    /// Empty if there is none.
+    key: Arc<str>,
+}
+
+/// How a model is asked.
+#[derive(Debug)]
+pub struct Settings<'a> {
+    /// Without it, the environment variable `MOZAIKS_MODEL`.
+    pub model: Option<&'a str>,
+    /// Without it, the environment variable `OPENAI_BASE_URL`; without that, OpenAI's own.
+    pub base_url: Option<&'a str>,
+    /// Without it, `OPENAI_API_KEY`.
+    pub api_key_env: Option<&'a str>,
+    pub temperature: Option<f64>,
+    pub max_output_tokens: Option<NonZeroU64>,
+    pub structured: Structured,
+    /// Goes over every other field but the messages and the response format.
+    pub extra_body: &'a BTreeMap<String, Value>,
 }
 
 impl OpenAi {
-    /// An agent that is asked through a model. `env` looks variables up.
-    ///
     /// # Errors
-    /// There is no key or no model, or the endpoint's address cannot be used.
-    pub fn new(
-        spec: &AgentSpec,
-        env: impl Fn(&str) -> Option<String>,
-    ) -> Result<OpenAi, Diagnostic> {
-        let Runtime::Openai {
-            model,
-            base_url,
-            api_key_env,
-            temperature,
-            max_output_tokens,
-            structured,
-            extra_body,
-        } = &spec.runtime
-        else {
-            unreachable!("only `openai` agents are asked through a model");
-        };
-        let fault = |code, message: String| Diagnostic::error(code, message).at(spec.at.clone());
-        let given = |text: String| Some(text).filter(|it| !it.trim().is_empty());
-        let model = model
-            .as_ref()
-            .map(ToString::to_string)
-            .or_else(|| env("MOZAIKS_MODEL").and_then(given));
-        let model = model.ok_or_else(|| {
-            let message = format!("no model is named for `{}`", spec.name);
-            fault(Code::NoKey, message)
-                .help("set `runtime.model`, or the environment variable `MOZAIKS_MODEL`")
-        })?;
-        let url = base_url.as_ref().map(ToString::to_string);
-        let url = url
-            .or_else(|| env("OPENAI_BASE_URL").and_then(given))
-            .unwrap_or_else(|| DEFAULT_URL.to_owned());
-        let place = reqwest::Url::parse(&url).map_err(|error| {
-            fault(
-                Code::BadInput,
-                format!(
-                    "the endpoint of `{}` is no address: `{url}`: {error}",
-                    spec.name
-                ),
-            )
-        })?;
-        let is_loopback = matches!(place.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
-        if place.scheme() != "https" && !(place.scheme() == "http" && is_loopback) {
-            let message = format!(
-                "the endpoint of `{}` is not reached by https: `{url}`",
-                spec.name
-            );
-            return Err(fault(Code::BadInput, message)
-                .help("plain http is for this machine only: 127.0.0.1 or localhost"));
-        }
-        let variable = api_key_env
-            .as_ref()
-            .map_or("OPENAI_API_KEY", |it| it.as_str());
-        let key = match env(variable).and_then(given) {
-            Some(key) => key,
-            None if is_loopback => "none".to_owned(),
-            None => {
-                let message = format!(
-                    "`{}` is asked through a model, but the environment variable `{variable}` is not set",
-                    spec.name
-                );
-                let help = format!(
-                    "set `{variable}`; the runtimes `template`, `command` and `scripted` need no key, nor does an endpoint on this machine"
-                );
-                return Err(fault(Code::NoKey, message).help(help));
-            }
-        };
-        let mut body = json!({ "model": model });
-        if let Some(temperature) = temperature {
-            body["temperature"] = json!(temperature);
-        }
-        if let Some(limit) = max_output_tokens {
-            body["max_tokens"] = json!(limit);
-        }
-        for (name, value) in extra_body {
-            body[name] = value.clone();
-        }
-        let client = http_client()
-            .map_err(|error| fault(Code::BadInput, format!("no client for `{url}`: {error}")))?;
+    /// There is no model or no key, or the endpoint's address cannot be used.
+    pub fn new(settings: &Settings<'_>, env: &Env) -> Result<OpenAi, BuildError> {
+        let url = endpoint(settings, env)?;
+        let key = key(settings, env, &url)?;
+        let body = body(settings, env, &url)?;
+        let client = http_client().map_err(|error| bad(&url, error.to_string()))?;
+        // Nothing is taken from the environment but what `env` gives.
         let config = OpenAIConfig::new()
-            .with_api_base(url.trim_end_matches('/'))
-            .with_api_key(key);
-        let client = Client::build(client.clone(), config).with_http_service(OnceService(client));
+            .with_org_id("")
+            .with_project_id("")
+            .with_api_base(url.as_str().trim_end_matches('/'))
+            .with_api_key(match key.as_str() {
+                "" => "none",
+                key => key,
+            });
+        let client = Client::build(client.clone(), config).with_http_service(http::Once(client));
         Ok(OpenAi {
             client,
             body,
-            structured: *structured,
+            structured: settings.structured,
+            key: key.into(),
         })
     }
 
@@ -136,8 +92,9 @@ impl OpenAi {
                 Structured::Prompt => system.push_str(&in_words(shape)),
             }
         }
+        let system = system.trim_start();
         let mut messages = Vec::new();
-        if !system.trim().is_empty() {
+        if !system.is_empty() {
             messages.push(json!({ "role": "system", "content": system }));
         }
         messages.push(json!({ "role": "user", "content": request.prompt.user }));
@@ -146,13 +103,103 @@ impl OpenAi {
     }
 }
 
+impl Agent for OpenAi {
+    fn ask(&self, request: Request) -> Answer {
+        let client = self.client.clone();
+        let key = Arc::clone(&self.key);
+        let body = self.body(&request);
+        Box::pin(async move {
+            let answer: Result<Value, OpenAIError> = client.chat().create_byot(body).await;
+            let answer = answer.map_err(|error| http::rejection(&error, &key))?;
+            answer::read(&answer, &request, &key)
+        })
+    }
+}
+
+fn endpoint(settings: &Settings<'_>, env: &Env) -> Result<Url, BuildError> {
+    let given = settings.base_url.map(str::to_owned);
+    let given = given.or_else(|| env.text("OPENAI_BASE_URL"));
+    let given = given.unwrap_or_else(|| OPENAI.to_owned());
+    let url = Url::parse(&given).map_err(|error| BuildError::BadUrl {
+        url: given,
+        why: error.to_string(),
+    })?;
+    if !url.username().is_empty() || url.password().is_some() {
+        let mut url = url;
+        // Fails only for addresses without a host, which have no user either.
+        let _ = url.set_password(None).and_then(|()| url.set_username(""));
+        let why = "a name or password in it would be shown; keys go into the environment";
+        return Err(bad(&url, why.to_owned()));
+    }
+    match url.scheme() {
+        "https" => Ok(url),
+        "http" if is_loopback(&url) => Ok(url),
+        "http" => {
+            let why = "plain http is for this machine only, as 127.0.0.1 or localhost";
+            Err(bad(&url, why.to_owned()))
+        }
+        other => Err(bad(
+            &url,
+            format!("`{other}` is neither `https` nor `http`"),
+        )),
+    }
+}
+
+fn bad(url: &Url, why: String) -> BuildError {
+    let url = url.to_string();
+    BuildError::BadUrl { url, why }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse();
+    host == "localhost" || address.is_ok_and(|it: IpAddr| it.is_loopback())
+}
+
+fn key(settings: &Settings<'_>, env: &Env, url: &Url) -> Result<String, BuildError> {
+    let variable = settings.api_key_env.unwrap_or("OPENAI_API_KEY").to_owned();
+    match env.text(&variable) {
+        // The client takes for granted that a key can be a header.
+        Some(key) if HeaderValue::from_str(&key).is_err() => Err(BuildError::BadKey { variable }),
+        Some(key) => Ok(key),
+        None if is_loopback(url) => Ok(String::new()),
+        None => Err(BuildError::MissingKey { variable }),
+    }
+}
+
+fn body(settings: &Settings<'_>, env: &Env, url: &Url) -> Result<Value, BuildError> {
+    let model = settings.model.map(str::to_owned);
+    let model = model.or_else(|| env.text("MOZAIKS_MODEL"));
+    let model = model.ok_or(BuildError::MissingModel)?;
+    let mut body = json!({ "model": model });
+    if let Some(temperature) = settings.temperature {
+        body["temperature"] = json!(temperature);
+    }
+    if let Some(limit) = settings.max_output_tokens {
+        // OpenAI's newer models refuse the name that all other endpoints know.
+        let name = match url.host_str() {
+            Some("api.openai.com") => "max_completion_tokens",
+            _ => "max_tokens",
+        };
+        body[name] = json!(limit);
+    }
+    for (name, value) in settings.extra_body {
+        body[name] = value.clone();
+    }
+    Ok(body)
+}
+
 fn http_client() -> Result<reqwest::Client, reqwest::Error> {
     static PROVIDER: Once = Once::new();
     PROVIDER.call_once(|| {
         // Fails only if another one is installed, which does as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
-    reqwest::Client::builder().build()
+    reqwest::Client::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        // A key is for the endpoint it was given to.
+        .redirect(redirect::Policy::none())
+        .build()
 }
 
 fn response_format(shape: &Shape) -> Value {
@@ -160,9 +207,12 @@ fn response_format(shape: &Shape) -> Value {
         Ok(schema) => (schema, true),
         Err(_) => (shape.json_schema(), false),
     };
+    let allowed = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
+    let name = shape.name().chars().take(MAX_NAME);
+    let name: String = name.map(|it| if allowed(it) { it } else { '_' }).collect();
     json!({
         "type": "json_schema",
-        "json_schema": { "name": shape.name(), "schema": schema, "strict": strict },
+        "json_schema": { "name": name, "schema": schema, "strict": strict },
     })
 }
 
@@ -173,63 +223,5 @@ fn in_words(shape: &Shape) -> String {
     )
 }
 
-impl Agent for OpenAi {
-    fn ask(&self, request: Request) -> Answer {
-        let client = self.client.clone();
-        let body = self.body(&request);
-        Box::pin(async move {
-            let answer: Result<Value, OpenAIError> = client.chat().create_byot(body).await;
-            let answer = answer.map_err(|error| refusal(&error))?;
-            read(&answer, &request)
-        })
-    }
-}
-
-/// The message of the first choice, if it ended as a message should.
-fn read(answer: &Value, request: &Request) -> Result<Reply, Rejection> {
-    let count = |name: &str| {
-        answer
-            .pointer(&format!("/usage/{name}"))
-            .and_then(Value::as_u64)
-            .unwrap_or(0)
-    };
-    let usage = Usage {
-        input_tokens: count("prompt_tokens"),
-        output_tokens: count("completion_tokens"),
-    };
-    let Some(choice) = answer.pointer("/choices/0") else {
-        let message = "the endpoint's answer has no choices";
-        return Err(Rejection::new(Failure::Empty, message));
-    };
-    let text = choice
-        .pointer("/message/content")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    if let Some(reason) = choice.pointer("/message/refusal").and_then(Value::as_str) {
-        return Err(Rejection::new(
-            Failure::Refused,
-            format!("the model declined: {}", crate::prompt::cut(reason, 500)),
-        ));
-    }
-    match choice.get("finish_reason").and_then(Value::as_str) {
-        Some("length") => {
-            let message = "the answer was cut off at the limit of output tokens";
-            return Err(Rejection::new(Failure::Truncated, message).with_answer(text));
-        }
-        Some("content_filter") => {
-            return Err(Rejection::new(
-                Failure::Refused,
-                "the endpoint's content filter held the answer back",
-            ));
-        }
-        _ => (),
-    }
-    if text.trim().is_empty() {
-        return Err(Rejection::new(
-            Failure::Empty,
-            "the model's answer is empty",
-        ));
-    }
-    let text = capped(text.to_owned(), request)?;
-    Ok(Reply { text, usage })
-}
+#[cfg(test)]
+mod tests;

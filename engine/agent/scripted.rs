@@ -1,12 +1,12 @@
 //! Replies that were written down, for tests and examples.
 //!
-//! A task with replies of its own (`task_id`) takes those, the others take the rest. Within a batch the number of the attempt picks the reply, outside the number of the question, so results never depend on timing. The last reply repeats.
+//! A task that has replies of its own (`task_id`) takes those, one a question. The other tasks of a batch take the replies that are for nobody in particular: the first attempt the first, the second attempt the second. Outside a batch each question takes the next of them. The last reply repeats.
+//!
+//! **Invariant:** within a batch, the order in which tasks ask changes nothing.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -16,45 +16,59 @@ use crate::{
     contract::runtime::{self, ScriptedFailure, ScriptedReply},
 };
 
+/// An agent that answers by heart.
+#[derive(Debug)]
 pub struct Scripted {
-    replies: Vec<runtime::Reply>,
-    /// How often the agent was asked outside a batch.
-    asked: AtomicUsize,
+    /// The replies for nobody in particular.
+    shared: Vec<runtime::Reply>,
+    /// By task id. None of the lists is empty.
+    own: BTreeMap<String, Vec<runtime::Reply>>,
+    /// How often was asked so far, by task; outside a batch by nobody.
+    asked: Mutex<BTreeMap<Option<String>, usize>>,
 }
 
 impl Scripted {
-    pub fn new(replies: Vec<ScriptedReply>) -> Scripted {
-        let replies = replies.into_iter().map(|it| match it {
-            ScriptedReply::Text(text) => runtime::Reply {
-                text: Some(text),
-                ..runtime::Reply::default()
-            },
-            ScriptedReply::Reply(reply) => reply,
-        });
+    pub fn new(replies: &[ScriptedReply]) -> Scripted {
+        let mut shared = Vec::new();
+        let mut own: BTreeMap<String, Vec<runtime::Reply>> = BTreeMap::new();
+        for reply in replies {
+            let reply = match reply {
+                ScriptedReply::Text(text) => runtime::Reply {
+                    text: Some(text.clone()),
+                    ..runtime::Reply::default()
+                },
+                ScriptedReply::Reply(reply) => reply.clone(),
+            };
+            match &reply.task_id {
+                Some(id) => own.entry(id.to_string()).or_default().push(reply),
+                None => shared.push(reply),
+            }
+        }
         Scripted {
-            replies: replies.collect(),
-            asked: AtomicUsize::new(0),
+            shared,
+            own,
+            asked: Mutex::default(),
         }
     }
 
     fn reply(&self, request: &Request) -> Option<runtime::Reply> {
-        let task = request.task_id.as_deref();
-        let is_own = |it: &&runtime::Reply| it.task_id.as_deref() == task && task.is_some();
-        let own: Vec<&runtime::Reply> = self.replies.iter().filter(is_own).collect();
-        let shared: Vec<&runtime::Reply> = self
-            .replies
-            .iter()
-            .filter(|it| it.task_id.is_none())
-            .collect();
-        let number = match task {
-            Some(_) => request.attempt as usize - 1,
-            None => self.asked.fetch_add(1, Ordering::Relaxed),
+        let (replies, number) = match request.task_id.as_deref() {
+            None => (&self.shared, self.count(None)),
+            Some(task) => match self.own.get(task) {
+                Some(replies) => (replies, self.count(Some(task))),
+                None => (&self.shared, (request.attempt as usize).saturating_sub(1)),
+            },
         };
-        let replies = if own.is_empty() { shared } else { own };
-        replies
-            .get(number)
-            .or(replies.last())
-            .map(|it| (*it).clone())
+        replies.get(number).or(replies.last()).cloned()
+    }
+
+    /// How often was asked before.
+    fn count(&self, task: Option<&str>) -> usize {
+        // A number is never half written.
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = asked.entry(task.map(str::to_owned)).or_default();
+        *count += 1;
+        *count - 1
     }
 }
 
@@ -66,17 +80,13 @@ impl Agent for Scripted {
     fn ask(&self, request: Request) -> Answer {
         let reply = self.reply(&request);
         Box::pin(async move {
-            let Some(reply) = reply else {
-                let task: Arc<str> = request.task_id.clone().unwrap_or_default();
-                let message = format!("no reply is written down for the task `{task}`");
-                return Err(Rejection::new(Failure::NotFound, message));
-            };
-            if let Some(seconds) = reply.delay_seconds {
+            let reply = reply.ok_or_else(|| nothing_for(&request))?;
+            if let Some(seconds) = reply.delay_seconds.filter(|it| *it > 0.0) {
                 let delay = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
                 tokio::time::sleep(delay).await;
             }
             if let Some(failure) = reply.fail {
-                return Err(failed(failure));
+                return Err(Rejection::new(failed(failure), "the script says so"));
             }
             let mut text = match (reply.text, reply.json) {
                 (Some(text), _) => text,
@@ -84,22 +94,25 @@ impl Agent for Scripted {
                 (None, None) => String::new(),
             };
             if let Some(limit) = reply.cut_at {
-                let end = (0..=limit.min(text.len()))
-                    .rev()
-                    .find(|it| text.is_char_boundary(*it));
-                text.truncate(end.unwrap_or(0));
+                text.truncate(text.floor_char_boundary(limit));
             }
+            let text = capped(text, &request)?;
             let usage = Usage::default();
-            Ok(Reply {
-                text: capped(text, &request)?,
-                usage,
-            })
+            Ok(Reply { text, usage })
         })
     }
 }
 
-fn failed(failure: ScriptedFailure) -> Rejection {
-    let failure = match failure {
+fn nothing_for(request: &Request) -> Rejection {
+    let message = match &request.task_id {
+        Some(task) => format!("no reply is written down for the task `{task}`"),
+        None => "no reply is written down for outside a batch".to_owned(),
+    };
+    Rejection::new(Failure::NotFound, message)
+}
+
+fn failed(failure: ScriptedFailure) -> Failure {
+    match failure {
         ScriptedFailure::RateLimited => Failure::RateLimited,
         ScriptedFailure::Overloaded => Failure::Overloaded,
         ScriptedFailure::Connection => Failure::Connection,
@@ -109,6 +122,8 @@ fn failed(failure: ScriptedFailure) -> Rejection {
         ScriptedFailure::Refused => Failure::Refused,
         ScriptedFailure::ProgramFailed => Failure::ProgramFailed,
         ScriptedFailure::Panic => panic!("the script says so"),
-    };
-    Rejection::new(failure, "the script says so")
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,72 +1,62 @@
 //! A MiniJinja template over the context makes the answer.
 //!
-//! **Invariant:** a rendering is bounded by its fuel, and reads nothing but the request's view.
+//! **Invariant:** a rendering is bounded by its fuel and by the longest answer, and reads nothing but the request's view.
 
-use std::sync::Arc;
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use minijinja::{
     AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior, Value,
     value::{self, Enumerator, Object, ObjectRepr},
 };
-use regex::Regex;
+use serde::de::IgnoredAny;
 
-use super::{Agent, Answer, Reply, Request, Usage, capped};
+use super::{Agent, Answer, Reply, Request, Usage, build::BuildError};
 use crate::{
     accept::{Failure, Rejection},
     context::View,
     contract::runtime::TemplateOutput,
     diagnostic::closest,
+    prompt,
 };
 
-const NAME: &str = "template";
+mod filters;
 
+const NAME: &str = "template";
+/// The function that gives all variables by name.
+const ALL: &str = "variables";
+/// How much of a text that is not JSON is shown, in bytes.
+const SHOWN: usize = 60;
+
+/// A template that can be rendered.
+#[derive(Debug)]
 pub struct Template {
     environment: Arc<Environment<'static>>,
     output: TemplateOutput,
 }
 
 impl Template {
-    /// Compiles a template.
+    /// Compiles a template. A rendering of it takes at most `fuel` steps.
     ///
     /// # Errors
-    /// Where it does not compile, and why.
-    pub fn new(text: String, output: TemplateOutput, fuel: u64) -> Result<Template, String> {
+    /// [`BuildError::Template`]: it does not compile.
+    pub fn new(text: String, output: TemplateOutput, fuel: u64) -> Result<Template, BuildError> {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
         environment.set_auto_escape_callback(|_| AutoEscape::None);
         environment.set_fuel(Some(fuel));
-        environment.add_filter("regex_findall", regex_findall);
-        environment.add_filter("regex_replace", regex_replace);
-        environment.add_filter("regex_split", regex_split);
-        environment.add_filter("chunk_text", chunk_text);
-        environment.add_filter("fromjson", fromjson);
-        environment
-            .add_template_owned(NAME, text)
-            .map_err(|error| describe(&error))?;
+        filters::add_to(&mut environment);
+        let added = environment.add_template_owned(NAME, text);
+        added.map_err(|error| BuildError::Template {
+            message: what(&error),
+            line: error.line(),
+        })?;
         Ok(Template {
             environment: Arc::new(environment),
             output,
-        })
-    }
-
-    fn render(environment: &Environment<'_>, view: View) -> Result<String, Rejection> {
-        let names: Vec<String> = view.names().into_iter().map(str::to_owned).collect();
-        let template = environment.get_template(NAME);
-        let seen = Value::from_object(Seen(view));
-        let rendered = template.and_then(|it| it.render(seen));
-        rendered.map_err(|error| {
-            let mut message = describe(&error);
-            if error.kind() == ErrorKind::UndefinedError {
-                message.push_str(&format!("; there are {}", names.join(", ")));
-                let unknown = error
-                    .detail()
-                    .and_then(|it| it.split('\'').nth(1))
-                    .unwrap_or_default();
-                if let Some(near) = closest(unknown, &names) {
-                    message.push_str(&format!("; did you mean `{near}`?"));
-                }
-            }
-            Rejection::new(Failure::TemplateFailed, message)
         })
     }
 }
@@ -80,27 +70,84 @@ impl Agent for Template {
         let environment = Arc::clone(&self.environment);
         let output = self.output;
         Box::pin(async move {
-            // Bounded by its fuel, so it may hold its thread that long.
-            let text = Template::render(&environment, request.view.clone())?;
+            // Bounded, and mostly shorter than a change of threads: it may hold its thread that long.
+            let text = render(&environment, request.view, request.max_output_bytes)?;
             if output == TemplateOutput::Json {
-                let read: Result<serde::de::IgnoredAny, _> = serde_json::from_str(&text);
-                if let Err(error) = read {
-                    let message = format!("the template did not make JSON: {error}");
-                    return Err(Rejection::new(Failure::TemplateFailed, message));
-                }
+                check_json(&text)?;
             }
             let usage = Usage::default();
-            Ok(Reply {
-                text: capped(text, &request)?,
-                usage,
-            })
+            Ok(Reply { text, usage })
         })
     }
 }
 
-/// The view as a template sees it: a variable costs something only when it is used.
+fn render(environment: &Environment<'_>, view: View, limit: usize) -> Result<String, Rejection> {
+    let names: Vec<String> = view.names().into_iter().map(str::to_owned).collect();
+    let mut page = Page::up_to(limit);
+    let template = environment.get_template(NAME);
+    let seen = Value::from_object(Seen::new(view));
+    let rendered = template.and_then(|it| it.render_captured_to(seen, &mut page).map(|_| ()));
+    if page.is_full {
+        let message = format!("the template makes more than the {limit} bytes that are allowed");
+        return Err(Rejection::new(Failure::TooLong, message));
+    }
+    let text = String::from_utf8(page.bytes);
+    match (rendered, text) {
+        (Ok(()), Ok(text)) => Ok(text),
+        (Err(error), _) => Err(failed(&error, &names)),
+        (Ok(()), Err(error)) => Err(Rejection::new(Failure::TemplateFailed, error.to_string())),
+    }
+}
+
+fn failed(error: &Error, names: &[String]) -> Rejection {
+    let line = error.line().map(|it| format!("line {it}: "));
+    let mut message = format!("{}{}", line.unwrap_or_default(), what(error));
+    if error.kind() == ErrorKind::UndefinedError {
+        let detail = error.detail().unwrap_or_default();
+        let unknown = detail.split('`').nth(1).unwrap_or_default();
+        // What a value lacks is none of the variables.
+        if !unknown.contains(['.', '[']) {
+            if let Some(near) = closest(unknown, names) {
+                message.push_str(&format!("; did you mean `{near}`?"));
+            }
+            let names: Vec<String> = names.iter().map(|it| format!("`{it}`")).collect();
+            message.push_str(&format!("; there are {}", names.join(", ")));
+        }
+    }
+    Rejection::new(Failure::TemplateFailed, message)
+}
+
+/// An error without its place.
+fn what(error: &Error) -> String {
+    match error.detail() {
+        Some(detail) => format!("{}: {detail}", error.kind()),
+        None => error.kind().to_string(),
+    }
+}
+
+fn check_json(text: &str) -> Result<(), Rejection> {
+    let read: Result<IgnoredAny, _> = serde_json::from_str(text);
+    read.map(|_| ()).map_err(|error| {
+        let line = text.lines().nth(error.line().saturating_sub(1));
+        let line = prompt::cut(line.unwrap_or_default(), SHOWN);
+        let message = format!("the template did not make JSON: {error}: `{line}`");
+        Rejection::new(Failure::TemplateFailed, message)
+    })
+}
+
+/// The view as a template sees it: a variable costs something only when it is used, and only once.
 #[derive(Debug)]
-struct Seen(View);
+struct Seen {
+    view: View,
+    used: Mutex<BTreeMap<String, Value>>,
+}
+
+impl Seen {
+    fn new(view: View) -> Seen {
+        let used = Mutex::default();
+        Seen { view, used }
+    }
+}
 
 impl Object for Seen {
     fn repr(self: &Arc<Self>) -> ObjectRepr {
@@ -108,95 +155,61 @@ impl Object for Seen {
     }
 
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
-        if key.as_str() == Some("variables") {
+        let name = key.as_str()?;
+        if name == ALL {
+            // Made anew each time: kept, it would keep itself alive.
             let all = Arc::clone(self);
-            return Some(Value::from_function(move || {
-                Value::from_dyn_object(Arc::clone(&all))
-            }));
+            let all = move || Value::from_dyn_object(Arc::clone(&all));
+            return Some(Value::from_function(all));
         }
-        let found = self.0.get(key.as_str()?)?;
-        Some(Value::from(value::Serde(found.as_ref())))
+        // A value is put there whole or not at all.
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(value) = used.get(name) {
+            return Some(value.clone());
+        }
+        let found = self.view.get(name)?;
+        let value = Value::from(value::Serde(found.as_ref()));
+        used.insert(name.to_owned(), value.clone());
+        Some(value)
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
-        let names = self.0.names().into_iter();
+        let names = self.view.names().into_iter();
         Enumerator::Values(names.map(Value::from).collect())
     }
 }
 
-fn describe(error: &Error) -> String {
-    let line = error
-        .line()
-        .map(|it| format!(" in line {it}"))
-        .unwrap_or_default();
-    match error.detail() {
-        Some(detail) => format!("{}{line}: {detail}", error.kind()),
-        None => format!("{}{line}", error.kind()),
-    }
+/// A text that takes no more than its limit.
+struct Page {
+    bytes: Vec<u8>,
+    limit: usize,
+    is_full: bool,
 }
 
-fn regex(pattern: &str) -> Result<Regex, Error> {
-    let compiled = regex::RegexBuilder::new(pattern)
-        .size_limit(1 << 20)
-        .build();
-    compiled.map_err(|error| {
-        Error::new(
-            ErrorKind::InvalidOperation,
-            format!("`{pattern}` is no pattern: {error}"),
-        )
-    })
-}
-
-fn regex_findall(text: &str, pattern: &str) -> Result<Vec<String>, Error> {
-    let regex = regex(pattern)?;
-    Ok(regex
-        .find_iter(text)
-        .map(|it| it.as_str().to_owned())
-        .collect())
-}
-
-fn regex_replace(text: &str, pattern: &str, with: &str) -> Result<String, Error> {
-    Ok(regex(pattern)?.replace_all(text, with).into_owned())
-}
-
-fn regex_split(text: &str, pattern: &str) -> Result<Vec<String>, Error> {
-    Ok(regex(pattern)?.split(text).map(str::to_owned).collect())
-}
-
-fn fromjson(text: &str) -> Result<Value, Error> {
-    let value: Result<serde_json::Value, _> = serde_json::from_str(text);
-    let value = value
-        .map_err(|error| Error::new(ErrorKind::InvalidOperation, format!("not JSON: {error}")))?;
-    Ok(Value::from(value::Serde(&value)))
-}
-
-/// Cuts a text into pieces of about `size` characters, at a paragraph, a line, or a word where there is one.
-fn chunk_text(text: &str, size: usize) -> Vec<String> {
-    let size = size.max(1);
-    let mut pieces = Vec::new();
-    let mut rest = text.trim();
-    while !rest.is_empty() {
-        let end = rest
-            .char_indices()
-            .nth(size)
-            .map_or(rest.len(), |(at, _)| at);
-        let head = &rest[..end];
-        let cut = if end == rest.len() {
-            end
-        } else {
-            let half = head.char_indices().nth(size / 2).map_or(0, |(at, _)| at);
-            let after = |pattern: &str| head.rfind(pattern).map(|at| at + pattern.len());
-            let cuts = [after("\n\n"), after("\n"), after(". "), after(" ")];
-            cuts.into_iter()
-                .flatten()
-                .find(|it| *it > half)
-                .unwrap_or(end)
-        };
-        let piece = rest[..cut].trim();
-        if !piece.is_empty() {
-            pieces.push(piece.to_owned());
+impl Page {
+    fn up_to(limit: usize) -> Page {
+        Page {
+            bytes: Vec::new(),
+            limit,
+            is_full: false,
         }
-        rest = rest[cut..].trim_start();
     }
-    pieces
 }
+
+impl io::Write for Page {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() > self.limit - self.bytes.len() {
+            self.is_full = true;
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -5,16 +5,21 @@ use std::{
     future::Future,
     pin::Pin,
     task::{Context, Poll},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use async_openai::{error::OpenAIError, middleware::HttpRequestFactory};
 use reqwest::Response;
 use serde_json::Value;
 
-use crate::accept::{Failure, Rejection};
+use super::later;
+use crate::{
+    accept::{Failure, Rejection},
+    prompt::cut,
+};
 
-/// How much of an endpoint's complaint is kept.
+/// How much of an endpoint's complaint is read, and how much of it is kept, in bytes.
+const MAX_COMPLAINT: usize = 64 << 10;
 const MAX_SAID: usize = 500;
 
 /// Sends a request once.
@@ -35,66 +40,59 @@ impl tower::Service<HttpRequestFactory> for Once {
         Box::pin(async move {
             let request = factory.build().await?;
             let response = client.execute(request).await?;
-            if response.status().is_success() {
-                return Ok(response);
+            match response.status().is_success() {
+                true => Ok(response),
+                false => Err(OpenAIError::Boxed(Box::new(complaint(response).await))),
             }
-            let status = response.status().as_u16();
-            let header = response.headers().get("retry-after");
-            let header = header
-                .and_then(|it| it.to_str().ok())
-                .and_then(|it| it.trim().parse::<f64>().ok());
-            let body = response.text().await.unwrap_or_default();
-            let said: Option<Value> = serde_json::from_str(&body).ok();
-            let in_body = said.as_ref().and_then(|it| {
-                it.get("retry_after")
-                    .or_else(|| it.pointer("/error/retry_after"))?
-                    .as_f64()
-            });
-            let retry_after = header
-                .or(in_body)
-                .and_then(|it| Duration::try_from_secs_f64(it).ok());
-            let failure = HttpFailure {
-                status,
-                retry_after,
-                body,
-            };
-            Err(OpenAIError::Boxed(Box::new(failure)))
         })
     }
 }
 
 /// A response that is no answer.
 #[derive(Debug)]
-struct HttpFailure {
+pub(super) struct HttpFailure {
     status: u16,
     retry_after: Option<Duration>,
-    body: String,
+    said: String,
+    /// No waiting brings money back.
+    is_out_of_money: bool,
 }
-
-impl fmt::Display for HttpFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the endpoint answered with status {}", self.status)?;
-        match self.said() {
-            said if said.trim().is_empty() => Ok(()),
-            said => write!(f, ": {}", crate::prompt::cut(said.trim(), MAX_SAID)),
-        }
-    }
-}
-
-impl std::error::Error for HttpFailure {}
 
 impl HttpFailure {
-    /// The message in the body, whichever of the usual forms it has.
-    fn said(&self) -> String {
-        let value: Option<Value> = serde_json::from_str(&self.body).ok();
-        let message = value.as_ref().and_then(|it| {
-            let at = it
-                .pointer("/error/message")
-                .or_else(|| it.get("message"))
-                .or_else(|| it.get("error"))?;
-            at.as_str()
-        });
-        message.unwrap_or(&self.body).to_owned()
+    fn new(status: u16, body: &Value) -> HttpFailure {
+        let places = ["/error/message", "/message", "/error", "/detail", ""];
+        let mut said = places.iter().filter_map(|it| body.pointer(it)?.as_str());
+        let kinds = ["/error/code", "/error/type"].iter();
+        let mut kinds = kinds.filter_map(|it| body.pointer(it)?.as_str());
+        HttpFailure {
+            status,
+            retry_after: later::in_body(body),
+            said: said.next().unwrap_or_default().trim().to_owned(),
+            is_out_of_money: kinds.any(|it| it == "insufficient_quota"),
+        }
+    }
+
+    /// An error that came with the status of success. Its code is the status that was meant, if it is one.
+    pub(super) fn in_success(error: &Value, body: &Value) -> HttpFailure {
+        let code = error.get("code").and_then(Value::as_u64);
+        let status = code.and_then(|it| u16::try_from(it).ok());
+        let status = status.filter(|it| (400..600).contains(it));
+        HttpFailure::new(status.unwrap_or(502), body)
+    }
+
+    /// What it means for the attempt. An endpoint may quote the key it was sent.
+    pub(super) fn rejection(&self, key: &str) -> Rejection {
+        let said = match key {
+            "" => self.said.clone(),
+            key => self.said.replace(key, "[key]"),
+        };
+        let mut message = format!("the endpoint answered with status {}", self.status);
+        if !said.is_empty() {
+            message.push_str(&format!(": {}", cut(&said, MAX_SAID)));
+        }
+        let mut rejection = Rejection::new(self.failure(), message);
+        rejection.retry_after = self.retry_after;
+        rejection
     }
 
     fn failure(&self) -> Failure {
@@ -102,8 +100,7 @@ impl HttpFailure {
             401 | 403 => Failure::Authentication,
             404 => Failure::NotFound,
             408 => Failure::Timeout,
-            // No waiting brings money back.
-            429 if self.body.contains("insufficient_quota") => Failure::BadRequest,
+            429 if self.is_out_of_money => Failure::BadRequest,
             429 => Failure::RateLimited,
             500.. => Failure::Overloaded,
             _ => Failure::BadRequest,
@@ -111,35 +108,54 @@ impl HttpFailure {
     }
 }
 
-/// What an error of the client means for the attempt.
-pub(super) fn refusal(error: &OpenAIError) -> Rejection {
+impl fmt::Display for HttpFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "status {}", self.status)
+    }
+}
+
+impl std::error::Error for HttpFailure {}
+
+/// What an error of the client means for the attempt. Its own text is not passed on: it may hold the address, or the answer.
+pub(super) fn rejection(error: &OpenAIError, key: &str) -> Rejection {
     match error {
         OpenAIError::Boxed(inner) => match inner.downcast_ref::<HttpFailure>() {
-            Some(http) => {
-                let mut rejection = Rejection::new(http.failure(), http.to_string());
-                rejection.retry_after = http.retry_after;
-                rejection
-            }
+            Some(failure) => failure.rejection(key),
             None => Rejection::new(Failure::Connection, "the request could not be sent"),
         },
-        OpenAIError::Reqwest(error) => {
-            // The address may carry more than people should see.
-            let failure = if error.is_timeout() {
-                Failure::Timeout
-            } else {
-                Failure::Connection
-            };
-            let what = if error.is_connect() {
-                "cannot reach the endpoint"
-            } else {
-                "the connection to the endpoint broke"
-            };
-            Rejection::new(failure, what)
+        OpenAIError::Reqwest(error) if error.is_timeout() => {
+            Rejection::new(Failure::Timeout, "the endpoint took too long")
         }
-        OpenAIError::JSONDeserialize(error, _) => Rejection::new(
-            Failure::BadRequest,
-            format!("the endpoint's answer is no JSON: {error}"),
-        ),
+        OpenAIError::Reqwest(error) if error.is_connect() => {
+            Rejection::new(Failure::Connection, "cannot reach the endpoint")
+        }
+        OpenAIError::Reqwest(_) => {
+            Rejection::new(Failure::Connection, "the connection to the endpoint broke")
+        }
+        OpenAIError::JSONDeserialize(error, _) => {
+            let message = format!("the endpoint's answer is no completion: not JSON: {error}");
+            Rejection::new(Failure::Connection, message)
+        }
         _ => Rejection::new(Failure::BadRequest, "the request could not be made"),
+    }
+}
+
+async fn complaint(mut response: Response) -> HttpFailure {
+    let status = response.status().as_u16();
+    let retry_after = later::in_headers(response.headers(), SystemTime::now());
+    let mut bytes = Vec::new();
+    // What came before an error is what there is.
+    while let Ok(Some(piece)) = response.chunk().await {
+        bytes.extend_from_slice(&piece);
+        if bytes.len() > MAX_COMPLAINT {
+            break;
+        }
+    }
+    let text = || Value::from(String::from_utf8_lossy(&bytes).into_owned());
+    let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| text());
+    let failure = HttpFailure::new(status, &body);
+    HttpFailure {
+        retry_after: retry_after.or(failure.retry_after),
+        ..failure
     }
 }

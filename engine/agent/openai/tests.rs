@@ -1,0 +1,320 @@
+use std::{path::Path, sync::Arc};
+
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+    task::JoinHandle,
+};
+
+use super::super::{Agent, Request, env::Env, testing};
+use crate::shape;
+
+const KEY: &str = "sk-test-5EcReT";
+
+/// An endpoint that gives one response to one request, and hands the request over.
+async fn endpoint(response: String) -> (String, JoinHandle<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let served = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        // Nobody else is listened to: a second attempt would fail.
+        drop(listener);
+        let mut bytes = Vec::new();
+        while !is_whole(&bytes) {
+            assert_ne!(
+                stream.read_buf(&mut bytes).await.unwrap(),
+                0,
+                "a request came in half"
+            );
+        }
+        stream.write_all(response.as_bytes()).await.unwrap();
+        String::from_utf8(bytes).unwrap()
+    });
+    (url, served)
+}
+
+fn is_whole(request: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(request);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else {
+        return false;
+    };
+    let lengths = head.lines().filter_map(|it| it.split_once(": "));
+    let mut lengths = lengths.filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    lengths
+        .next()
+        .is_none_or(|(_, it)| body.len() >= it.parse().unwrap())
+}
+
+fn http(status: &str, body: &str) -> String {
+    let length = body.len();
+    format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}")
+}
+
+fn model(url: &str, more: Value) -> Arc<dyn Agent> {
+    let mut runtime = json!({ "kind": "openai", "model": "m", "base_url": url });
+    runtime
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    let env = Env::fixed([("OPENAI_API_KEY", KEY)]);
+    testing::agent(runtime, Path::new("."), &env).unwrap()
+}
+
+/// Asks an endpoint that responds so, and says what came of it.
+async fn check(response: String, expected: Expect) {
+    let (url, served) = endpoint(response).await;
+    let answer = model(&url, json!({})).ask(testing::question()).await;
+    served.await.unwrap();
+    let shown = match &answer {
+        Ok(reply) => format!("{} {:?}", reply.text, reply.usage),
+        Err(rejection) => match rejection.retry_after {
+            Some(after) => format!("{rejection} (after {after:?})"),
+            None => rejection.to_string(),
+        },
+    };
+    let everything = format!("{shown} {answer:?}");
+    assert!(
+        !everything.contains("5EcReT") && !everything.contains("127.0.0.1"),
+        "{everything}"
+    );
+    expected.assert_eq(&shown);
+}
+
+async fn check_body(body: Value, expected: Expect) {
+    check(http("200 OK", &body.to_string()), expected).await;
+}
+
+#[tokio::test]
+async fn answers() {
+    let usage = json!({ "prompt_tokens": 7, "completion_tokens": 2 });
+    let message = json!({ "content": "hi", "reasoning_content": "hm" });
+    check_body(
+        json!({ "choices": [{ "message": message, "finish_reason": "eos" }], "usage": usage }),
+        expect!["hi Usage { input_tokens: 7, output_tokens: 2 }"],
+    )
+    .await;
+    let parts = json!([{ "type": "text", "text": "a" }, { "type": "text", "text": "b" }]);
+    check_body(
+        json!({ "choices": [{ "message": { "content": parts } }] }),
+        expect!["ab Usage { input_tokens: 0, output_tokens: 0 }"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn answers_that_are_none() {
+    let choice = |message: Value, reason: &str| json!({ "choices": [{ "message": message, "finish_reason": reason }] });
+    check_body(
+        choice(json!({ "content": "{\"a\":" }), "length"),
+        expect!["truncated: the answer was cut off at the limit of output tokens"],
+    )
+    .await;
+    check_body(
+        choice(json!({ "content": "x" }), "content_filter"),
+        expect!["refused: the endpoint's content filter held the answer back"],
+    )
+    .await;
+    check_body(
+        choice(json!({ "content": null, "refusal": "I cannot" }), "stop"),
+        expect!["refused: the model declined: I cannot"],
+    )
+    .await;
+    check_body(
+        choice(json!({ "content": " " }), "stop"),
+        expect!["empty: the model's answer is empty"],
+    )
+    .await;
+    check_body(
+        choice(json!({ "content": null }), "stop"),
+        expect!["empty: the model's answer is empty"],
+    )
+    .await;
+    check_body(
+        json!({ "choices": [] }),
+        expect!["empty: the endpoint's answer has no choices"],
+    )
+    .await;
+    check_body(
+        json!({ "error": { "code": 429, "message": "slow" } }),
+        expect!["rate_limited: the endpoint answered with status 429: slow"],
+    )
+    .await;
+    check_body(
+        json!({ "error": { "code": "odd" } }),
+        expect!["overloaded: the endpoint answered with status 502"],
+    )
+    .await;
+    check(http("200 OK", "<html>not yours</html>"), expect!["connection: the endpoint's answer is no completion: not JSON: expected value at line 1 column 1"]).await;
+    let long = "x".repeat((1 << 20) + 1);
+    check_body(
+        choice(json!({ "content": long }), "stop"),
+        expect!["too_long: the answer is 1048577 bytes long; 1048576 are allowed"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn statuses() {
+    let error = |message: &str| json!({ "error": { "message": message } }).to_string();
+    let quoted = format!("incorrect key: {KEY}");
+    check(
+        http("401 Unauthorized", &error(&quoted)),
+        expect!["authentication: the endpoint answered with status 401: incorrect key: [key]"],
+    )
+    .await;
+    check(
+        http("403 Forbidden", ""),
+        expect!["authentication: the endpoint answered with status 403"],
+    )
+    .await;
+    check(
+        http("404 Not Found", &error("no such model")),
+        expect!["not_found: the endpoint answered with status 404: no such model"],
+    )
+    .await;
+    check(
+        http("400 Bad Request", "<html>Bad</html>"),
+        expect!["bad_request: the endpoint answered with status 400: <html>Bad</html>"],
+    )
+    .await;
+    check(
+        http("422 Unprocessable", r#"{"error": "flat", "code": 7}"#),
+        expect!["bad_request: the endpoint answered with status 422: flat"],
+    )
+    .await;
+    check(
+        http("408 Request Timeout", ""),
+        expect!["timeout: the endpoint answered with status 408"],
+    )
+    .await;
+    check(
+        http("500 Internal Server Error", r#"{"message": "vLLM"}"#),
+        expect!["overloaded: the endpoint answered with status 500: vLLM"],
+    )
+    .await;
+    check(
+        http("529 Overloaded", ""),
+        expect!["overloaded: the endpoint answered with status 529"],
+    )
+    .await;
+    check(
+        http("302 Found\r\nlocation: http://127.0.0.1:1/", ""),
+        expect!["bad_request: the endpoint answered with status 302"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn long_complaints_are_cut() {
+    let (url, served) = endpoint(http("418 Teapot", &"é".repeat(20_000))).await;
+    let rejection = model(&url, json!({})).ask(testing::question()).await;
+    let message = rejection.unwrap_err().message;
+    served.await.unwrap();
+    assert!(
+        message.ends_with("é [cut: 500 of 40000 bytes shown]"),
+        "{message}"
+    );
+    assert!(message.len() < 600, "{}", message.len());
+}
+
+#[tokio::test]
+async fn limits() {
+    check(
+        http("429 Too Many\r\nretry-after: 3", "{}"),
+        expect!["rate_limited: the endpoint answered with status 429 (after 3s)"],
+    )
+    .await;
+    check(
+        http("429 Too Many", r#"{"error": {"retry_after": 1.5}}"#),
+        expect!["rate_limited: the endpoint answered with status 429 (after 1.5s)"],
+    )
+    .await;
+    check(
+        http("429 Too Many", ""),
+        expect!["rate_limited: the endpoint answered with status 429"],
+    )
+    .await;
+    check(
+        http("503 Unavailable\r\nretry-after: 9", ""),
+        expect!["overloaded: the endpoint answered with status 503 (after 9s)"],
+    )
+    .await;
+    let quota = json!({ "error": { "code": "insufficient_quota", "message": "pay first" } });
+    check(
+        http("429 Too Many", &quota.to_string()),
+        expect!["bad_request: the endpoint answered with status 429: pay first"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn connections() {
+    check(
+        String::new(),
+        expect!["connection: the connection to the endpoint broke"],
+    )
+    .await;
+    check(
+        "HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{".to_owned(),
+        expect!["connection: the connection to the endpoint broke"],
+    )
+    .await;
+    check(
+        "what?\r\n\r\n".to_owned(),
+        expect!["connection: the connection to the endpoint broke"],
+    )
+    .await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    drop(listener);
+    let answer = model(&url, json!({})).ask(testing::question()).await;
+    expect!["connection: cannot reach the endpoint"].assert_eq(&testing::show(&answer));
+}
+
+/// The request that the endpoint gets, without the schema itself.
+async fn sent(more: Value, request: Request) -> String {
+    let body = json!({ "choices": [{ "message": { "content": "hi" } }] });
+    let (url, served) = endpoint(http("200 OK", &body.to_string())).await;
+    model(&url, more).ask(request).await.unwrap();
+    let sent = served.await.unwrap();
+    let (head, body) = sent.split_once("\r\n\r\n").unwrap();
+    assert!(
+        head.starts_with("POST /v1/chat/completions HTTP/1.1\r\n"),
+        "{head}"
+    );
+    assert!(
+        head.to_lowercase()
+            .contains(&format!("authorization: bearer {}", KEY.to_lowercase()))
+    );
+    assert!(
+        !head.to_lowercase().contains("openai-organization"),
+        "{head}"
+    );
+    let mut body: Value = serde_json::from_str(body).unwrap();
+    if let Some(schema) = body.pointer_mut("/response_format/json_schema/schema") {
+        assert!(schema.is_object());
+        *schema = json!("SCHEMA");
+    }
+    let shown = body.to_string();
+    match shown.split_once("JSON Schema:") {
+        Some((before, _)) => format!("{before}..."),
+        None => shown,
+    }
+}
+
+#[tokio::test]
+async fn requests() {
+    expect![[r#"{"model":"m","messages":[{"role":"system","content":"be brief"},{"role":"user","content":"hello"}]}"#]].assert_eq(&sent(json!({}), testing::question()).await);
+    let settings =
+        json!({ "temperature": 0.0, "max_output_tokens": 5, "extra_body": { "seed": 1 } });
+    expect![[r#"{"model":"m","temperature":0.0,"max_tokens":5,"seed":1,"messages":[{"role":"system","content":"be brief"},{"role":"user","content":"hello"}]}"#]].assert_eq(&sent(settings, testing::question()).await);
+
+    let mut request = testing::question();
+    request.prompt.system.clear();
+    request.shape = Some(Arc::new(shape::decomposition_plan(&[])));
+    expect![[r#"{"model":"m","response_format":{"type":"json_schema","json_schema":{"name":"Plan","schema":"SCHEMA","strict":true}},"messages":[{"role":"user","content":"hello"}]}"#]].assert_eq(&sent(json!({}), request.clone()).await);
+    expect![[r#"{"model":"m","response_format":{"type":"json_object"},"messages":[{"role":"system","content":"Answer with one JSON value, and nothing else, that fits this ..."#]].assert_eq(&sent(json!({ "structured": "json_object" }), request.clone()).await);
+    expect![[r#"{"model":"m","messages":[{"role":"system","content":"Answer with one JSON value, and nothing else, that fits this ..."#]].assert_eq(&sent(json!({ "structured": "prompt" }), request).await);
+}

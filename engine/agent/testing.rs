@@ -1,0 +1,77 @@
+//! What the tests of all kinds of agents share.
+
+use std::{collections::BTreeMap, path::Path, sync::Arc};
+
+use serde_json::{Value, json};
+
+use super::{
+    Agent, Reply, Request,
+    build::{BuildError, build},
+    env::Env,
+};
+use crate::{
+    accept::Rejection,
+    context::{Context, Outputs, Sees, TaskFiles, TaskView},
+    contract::runtime::Runtime,
+    prompt::Prompt,
+};
+
+/// An agent from its `runtime`, in the folder `home`.
+pub(super) fn agent(runtime: Value, home: &Path, env: &Env) -> Result<Arc<dyn Agent>, BuildError> {
+    let runtime: Runtime = serde_json::from_value(runtime).unwrap();
+    build(&runtime, home, env)
+}
+
+/// A question outside a batch: `input` is `hello`, and `names` a list.
+pub(super) fn question() -> Request {
+    let mut context = Context::default();
+    context.set("input", json!("hello"));
+    context.set("names", json!(["Ada", "Ben"]));
+    Request {
+        agent: "Worker".into(),
+        task_id: None,
+        attempt: 1,
+        idempotency_key: "run:turn:1".to_owned(),
+        prompt: Prompt {
+            system: "be brief".to_owned(),
+            user: "hello".to_owned(),
+        },
+        view: context.view(&Sees::All),
+        shape: None,
+        max_output_bytes: 1 << 20,
+    }
+}
+
+/// A question in a batch, for the task `b` after `a`.
+pub(super) fn task() -> Request {
+    let outputs = Outputs::new(vec!["a".into(), "b".into()]);
+    outputs.put(0, 0, Arc::new(json!({ "done": true })));
+    let view = TaskView {
+        batch_id: "batch".into(),
+        task_id: "b".into(),
+        task: Arc::new(json!({ "task_id": "b" })),
+        own: BTreeMap::from([("goal".to_owned(), Arc::new(json!("more")))]),
+        plan: Arc::new(json!({ "batch_id": "batch", "tasks": [] })),
+        dependencies: vec![0],
+        outputs: Arc::new(outputs),
+        completed: 1,
+        context_key: "results".into(),
+        status_key: "status".into(),
+        files: Some(Arc::new(TaskFiles {
+            plan: "/run/plan.json".to_owned(),
+            outputs: "/run/outputs.jsonl".to_owned(),
+        })),
+    };
+    let mut request = question();
+    request.task_id = Some("b".into());
+    request.view = request.view.in_task(view);
+    request
+}
+
+/// An answer, or the rejection, in one line.
+pub(super) fn show(answer: &Result<Reply, Rejection>) -> String {
+    match answer {
+        Ok(reply) => reply.text.clone(),
+        Err(rejection) => rejection.to_string(),
+    }
+}
