@@ -124,8 +124,7 @@ pub fn cut(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
     }
-    let end = (0..=limit).rev().find(|it| text.is_char_boundary(*it));
-    let end = end.unwrap_or(0);
+    let end = text.floor_char_boundary(limit);
     format!(
         "{} [cut: {} of {} bytes shown]",
         &text[..end],

@@ -90,10 +90,6 @@ impl Transitions {
         rules.any(|it| !matches!(it.when, When::Always) && it.when.holds(context, &mut Vec::new()))
     }
 
-    pub fn is_written(&self) -> bool {
-        self.is_written
-    }
-
     /// Where a turn of an agent can lead.
     fn targets(&self, source: &str) -> impl Iterator<Item = &Next> {
         let rules = self

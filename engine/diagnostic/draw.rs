@@ -134,8 +134,8 @@ impl Excerpt {
         let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
         let end = place.span.end.clamp(start, line_end);
 
-        let from = boundary(text, start.saturating_sub(SIDE).max(line_start));
-        let to = boundary(text, (start + SIDE).min(line_end));
+        let from = text.floor_char_boundary(start.saturating_sub(SIDE).max(line_start));
+        let to = text.floor_char_boundary((start + SIDE).min(line_end));
         let (line, column) = place.line_column();
         Excerpt {
             file: place.file.name.clone(),
@@ -165,14 +165,6 @@ impl Excerpt {
             false => vec![snippet.path(self.file.as_str()).into()],
         }
     }
-}
-
-/// The nearest character boundary at or before `at`.
-fn boundary(text: &str, at: usize) -> usize {
-    (0..=at)
-        .rev()
-        .find(|it| text.is_char_boundary(*it))
-        .unwrap_or(0)
 }
 
 /// Control characters could move a terminal's cursor; each is shown as one space, so that byte spans stay true.
