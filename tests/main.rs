@@ -6,5 +6,6 @@ mod diagnostics;
 mod examples;
 mod harness;
 mod plans;
+mod routing;
 mod runs;
 mod schemas;

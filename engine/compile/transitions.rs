@@ -60,28 +60,11 @@ impl Transitions {
     /// The first rule of an agent that holds: conditions in the order of the file, then the others. Warnings are about comparisons that make no sense.
     pub fn next(&self, source: &str, context: &Context) -> (Next, Vec<String>) {
         let mut warnings = Vec::new();
-        for rule in self
-            .rules
-            .iter()
-            .filter(|it| it.source.eq_ignore_ascii_case(source) || &*it.source == source)
-        {
-            let holds = match &rule.when {
-                When::Always => true,
-                When::Never => false,
-                When::Equals { key, value } => {
-                    equals(context.get(key).unwrap_or(&Value::Null), value)
-                }
-                When::Holds(expression) => {
-                    let verdict = expression.evaluate(|it| context.get(it));
-                    warnings.extend(verdict.warnings);
-                    verdict.value
-                }
-            };
-            if holds {
-                return (rule.next.clone(), warnings);
-            }
+        let mut rules = self.rules.iter().filter(|it| &*it.source == source);
+        match rules.find(|it| it.when.holds(context, &mut warnings)) {
+            Some(rule) => (rule.next.clone(), warnings),
+            None => (Next::NoRule, warnings),
         }
-        (Next::NoRule, warnings)
     }
 
     /// Whether a rule with a condition holds after a turn of this agent.
@@ -92,10 +75,7 @@ impl Transitions {
 
     /// Where a turn of an agent can lead.
     fn targets(&self, source: &str) -> impl Iterator<Item = &Next> {
-        let rules = self
-            .rules
-            .iter()
-            .filter(move |it| it.source.eq_ignore_ascii_case(source));
+        let rules = self.rules.iter().filter(move |it| &*it.source == source);
         rules.map(|it| &it.next)
     }
 }
@@ -105,25 +85,15 @@ impl When {
         match self {
             When::Always => true,
             When::Never => false,
-            When::Equals { key, value } => equals(context.get(key).unwrap_or(&Value::Null), value),
+            When::Equals { key, value } => {
+                expression::equals(context.get(key).unwrap_or(&Value::Null), value)
+            }
             When::Holds(expression) => {
                 let verdict = expression.evaluate(|it| context.get(it));
                 warnings.extend(verdict.warnings);
                 verdict.value
             }
         }
-    }
-}
-
-/// Plain equality, in which true is 1 and 1 is 1.0.
-fn equals(a: &Value, b: &Value) -> bool {
-    let number = |it: &Value| match it {
-        Value::Bool(it) => Some(f64::from(u8::from(*it))),
-        other => other.as_f64(),
-    };
-    match (number(a), number(b)) {
-        (Some(a), Some(b)) => a == b,
-        _ => a == b,
     }
 }
 
@@ -157,7 +127,11 @@ impl Compiler<'_> {
                 TransitionType::Condition => &mut conditions,
                 TransitionType::AfterTurn => &mut others,
             };
-            let source = rule.source_agent.as_str().into();
+            let source = match is_user {
+                true => "user",
+                false => rule.source_agent.as_str(),
+            };
+            let source = source.into();
             rules.push(Rule { source, next, when });
         }
         conditions.append(&mut others);

@@ -70,6 +70,11 @@ pub fn parse(text: &str) -> Result<Expression, ExpressionError> {
     })
 }
 
+/// Whether two variables are equal, as `==` has it: `1`, `1.0` and `true` are.
+pub fn equals(a: &Value, b: &Value) -> bool {
+    operand::same(a, b)
+}
+
 impl Expression {
     /// The variables it reads and where their names stand, in the order of the text. A name may come more than once.
     pub fn variables(&self) -> impl Iterator<Item = (&str, Range<usize>)> {

@@ -225,7 +225,7 @@ impl<'a> Operand<'a> {
 }
 
 /// Values nest no deeper than JSON is read, which is 128.
-fn same(a: &Value, b: &Value) -> bool {
+pub(super) fn same(a: &Value, b: &Value) -> bool {
     Operand::from(a).equals(&Operand::from(b))
 }
 
