@@ -75,6 +75,7 @@ DecompositionPlan:
     - nonsense
     - {task_id: _meta, execution_agent: A, task_prompt: x, owned_paths: q}
     - {execution_agent: A, task_prompt: x, owned_paths: [f.md]}
+    - {task_id: d, execution_agent: A, task_prompt: x, owned_paths: d.md}
 ",
         expect![[r#"
             MZ406 3:90 these tasks wait for each other: `a` -> `b` -> `a`
@@ -89,6 +90,7 @@ DecompositionPlan:
             MZ403 8:17 `_meta` cannot be the id of a task: the results use this name for something else
             MZ413 8:73 `owned_paths` of task number 6 is the text `q`, not a list of paths
             MZ403 9:7 task 7 has no `task_id`
+            MZ413 10:69 `owned_paths` of task `d` is the text `d.md`, not a list of paths
         "#]],
     );
 }

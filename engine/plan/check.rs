@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use serde_json::Value;
+
 use super::{Fault, task::Draft};
 use crate::{
     compile::Batch,
@@ -137,12 +139,12 @@ pub(super) fn size(
 /// Every path has one owner, and every task owns something where the batch asks for it.
 pub(super) fn ownership(batch: &Batch, drafts: &[Draft], faults: &mut Vec<Fault>) {
     for draft in drafts {
-        let is_declared = draft
-            .task
-            .value
-            .get("owned_paths")
-            .and_then(|it| it.as_array())
-            .is_some_and(|it| !it.is_empty());
+        // What is written but cannot be read has its own fault.
+        let is_declared = match draft.task.value.get("owned_paths") {
+            None | Some(Value::Null) => false,
+            Some(Value::Array(paths)) => !paths.is_empty(),
+            Some(_) => true,
+        };
         if batch.require_owned_paths && draft.owned_at.is_empty() && !is_declared {
             let message = format!(
                 "task `{}` owns no path, but batch `{}` requires it",
