@@ -199,7 +199,9 @@ fn judge(text: &str, shape: Option<&Shape>, terms: &Terms) -> Result<Output, Rej
             (fitted.0, fitted.1, raw)
         }
         None => {
-            let value = loose(text);
+            // What is no object stands as it was written.
+            let value = Some(loose(text)).filter(Value::is_object);
+            let value = value.unwrap_or_else(|| Value::from(text));
             (value.clone(), Vec::new(), value)
         }
     };

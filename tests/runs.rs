@@ -169,6 +169,16 @@ fn the_same_rejected_answer_twice_ends_the_retries() {
 }
 
 #[test]
+fn an_answer_that_is_no_object_stands_as_it_was_written() {
+    for text in ["[1, 2]", "null", "just text", "```json\n[1]\n```"] {
+        let reply = Value::from(text).to_string();
+        let ran = scripted("concurrency: 1", &task("a", ""), &reply).run(&["W", "--json"]);
+        let value: Value = serde_json::from_str(&ran.stdout).expect("one JSON result");
+        assert_eq!(value["context"]["c_results"]["a"]["agent_message"], text);
+    }
+}
+
+#[test]
 fn a_panic_in_an_attempt_is_that_tasks_failure() {
     let plan = [task("a", ""), task("b", "")].join(", ");
     let replies = "{fail: panic, task_id: a}, {json: {x: 1}}";
