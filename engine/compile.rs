@@ -14,8 +14,13 @@ use serde_json::Value;
 use crate::{
     context::Sees,
     contract::{
-        agents::Agent, context_variables::SourceType, name::Name, orchestrator::Limits,
-        runtime::Runtime, structured_outputs::StructuredOutputs, task_batches as written,
+        agents::Agent,
+        context_variables::{FileFormat, SourceType},
+        name::Name,
+        orchestrator::Limits,
+        runtime::Runtime,
+        structured_outputs::StructuredOutputs,
+        task_batches as written,
     },
     diagnostic::{Code, Diagnostic},
     load::{Bundle, Part, Project},
@@ -126,7 +131,7 @@ pub struct Variable {
     pub default: Value,
     pub env_var: Option<String>,
     pub path: Option<PathBuf>,
-    pub format: Option<String>,
+    pub format: Option<FileFormat>,
     pub required: bool,
 }
 

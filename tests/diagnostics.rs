@@ -133,6 +133,51 @@ transition_rules:
 }
 
 #[test]
+fn what_only_another_engine_acts_on_is_a_warning() {
+    check(
+        &format!(
+            "=== context_variables.yaml
+definitions:
+  a: {{source: {{type: data_reference, database_name: d, collection: c, query_template: {{}}, fields: [f], refresh_strategy: once}}}}
+  b: {{source: {{type: data_entity, schema: {{}}, indexes: [], write_strategy: immediate, search_by: id}}}}
+  c: {{source: {{type: computed, computation: x, inputs: [a], output_type: string, persist_to: {{k: v}}}}}}
+  d: {{source: {{type: external, service: s, operation: o, params: {{}}, auth: {{}}, cache: {{}}, retry: {{}}}}}}
+  e: {{source: {{type: state, default: 1, persist: true, triggers: [{{type: user_text}}]}}}}
+  f: {{source: {{type: file, path: f.txt, format: text, encoding: latin-1}}}}
+  g: {{source: {{type: external}}}}
+  h: {{source: {{type: file, path: f.txt, format: toml}}}}
+=== tools.yaml
+tools:
+  - agent: A
+    file: t.py
+    function: f
+    outcome: {{context_key: a, attempts_key: b, values: [ok, bad], error_value: bad}}
+lifecycle_tools:
+  - {{trigger: on_start, file: t.py, function: f, tool_type: UI_Tool, ui: {{mode: inline}}, ui_contract: {{actions_schema: []}}}}
+=== ui_config.yaml
+visual_agents: [A]
+{AGENTS}"
+        ),
+        expect![[r#"
+            warning MZ208 context_variables.yaml:2:16 `type: data_reference` is accepted but not acted on: only `config`, `state`, `file` and `runtime` sources are read, so the variable begins as null
+            warning MZ208 context_variables.yaml:3:16 `type: data_entity` is accepted but not acted on: only `config`, `state`, `file` and `runtime` sources are read, so the variable begins as null
+            warning MZ208 context_variables.yaml:4:32 `computation` is accepted but not acted on: variables change by `writes` of an agent and by batches
+            warning MZ208 context_variables.yaml:4:48 `inputs` is accepted but not acted on: variables change by `writes` of an agent and by batches
+            warning MZ208 context_variables.yaml:4:61 `output_type` is accepted but not acted on: values are not held against a type
+            warning MZ208 context_variables.yaml:4:82 `persist_to` is accepted but not acted on: nothing is written to a database
+            warning MZ208 context_variables.yaml:5:16 `type: external` is accepted but not acted on (2 places): only `config`, `state`, `file` and `runtime` sources are read, so the variable begins as null
+            warning MZ208 context_variables.yaml:6:41 `persist` is accepted but not acted on: each run begins with the first values
+            warning MZ208 context_variables.yaml:6:56 `triggers` is accepted but not acted on: variables change by `writes` of an agent and by batches
+            warning MZ208 context_variables.yaml:7:55 `encoding` is accepted but not acted on: files are read as UTF-8
+            error MZ204 context_variables.yaml:9:49 `toml` is not allowed here
+            warning MZ208 tools.yaml:1:1 `tools` is accepted but not acted on: tools are checked, but this version does not run them
+            warning MZ208 tools.yaml:6:1 `lifecycle_tools` is accepted but not acted on: tools are checked, but this version does not run them
+            warning MZ208 ui_config.yaml:1:1 `visual_agents` is accepted but not acted on: there is no user interface
+        "#]],
+    );
+}
+
+#[test]
 fn yaml_is_read_strictly() {
     for (text, wanted) in [
         ("version: 1\nversion: 1\n", "MZ104"),

@@ -179,6 +179,35 @@ fn an_answer_that_is_no_object_stands_as_it_was_written() {
 }
 
 #[test]
+fn a_variable_that_a_run_needs_is_given_or_in_the_environment() {
+    let project = Project::of(
+        "\
+=== context_variables.yaml
+definitions:
+  given: {source: {type: runtime, required: true}}
+  found: {source: {type: config, env_var: PATH, required: true}}
+  absent: {source: {type: config, env_var: MOZAIKS_TEST_UNSET, required: true}}
+  made: {source: {type: computed, required: true}}
+=== agents.yaml
+agents:
+  - {name: A, runtime: {kind: scripted, replies: [x]}}
+",
+    );
+    let ran = project.run(&["W"]);
+    assert_eq!(ran.code, 2);
+    let wanted = ran.stderr.lines().filter(|it| it.contains("error["));
+    assert_eq!(
+        wanted.collect::<Vec<_>>(),
+        [
+            "error[MZ501]: the variable `absent` has to be given",
+            "error[MZ501]: the variable `given` has to be given",
+        ]
+    );
+    let ran = project.run(&["W", "--set", "given=1", "--set", "absent=1"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+}
+
+#[test]
 fn a_panic_in_an_attempt_is_that_tasks_failure() {
     let plan = [task("a", ""), task("b", "")].join(", ");
     let replies = "{fail: panic, task_id: a}, {json: {x: 1}}";

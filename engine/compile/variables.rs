@@ -78,7 +78,7 @@ impl Compiler<'_> {
             path: source
                 .and_then(|it| it.path.as_ref())
                 .map(|it| self.bundle.project.root.join(it.as_str())),
-            format: source.and_then(|it| it.format.clone()),
+            format: source.and_then(|it| it.format),
             required: source.and_then(|it| it.required).unwrap_or(false),
         }
     }

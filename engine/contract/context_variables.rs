@@ -46,71 +46,147 @@ pub struct Definition {
     pub writer_ids: Vec<String>,
 }
 
-/// Where the first value of a variable comes from.
+/// Where the first value of a variable comes from: a type, and the keys that go with it.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
     /// The kind of source.
     #[serde(rename = "type")]
     pub kind: SourceType,
-    /// The first value, for `state` and `config`.
+    /// The first value, for `state`, for `config` if the environment variable is not set, and for `file` if there is no file.
     #[serde(default)]
     pub default: Option<Value>,
-    /// The environment variable that holds the value, for `config`. If it is not set, `default`.
+    /// The environment variable that holds the value, for `config`.
     #[serde(default)]
     pub env_var: Option<Name>,
     /// The file that holds the value, for `file`, relative to the project's folder.
     #[serde(default)]
     pub path: Option<Name>,
-    /// How the file is read, for `file`: `json`, `yaml` or `text`. Without it, by its ending.
+    /// How the file is read, for `file`. Without it, by its ending.
     #[serde(default)]
-    pub format: Option<String>,
-    /// Whether a run must be given a value by `--set`, for `runtime`.
+    pub format: Option<FileFormat>,
+    /// How the characters of the file are encoded, for `file`.
+    #[serde(default)]
+    #[schemars(extend("x-not-acted-on" = "files are read as UTF-8"))]
+    pub encoding: Option<String>,
+    /// Whether a run without a value is refused before it starts, for `config` and `runtime`.
     #[serde(default)]
     pub required: Option<bool>,
-    /// What makes the variable change while people and agents speak.
+    /// What makes the variable change while people and agents speak, for `state`.
     #[serde(default)]
-    #[schemars(extend("x-not-acted-on" = "variables change by `writes` of an agent and by batches"))]
+    #[schemars(extend("x-not-acted-on" = SET_BY))]
     pub triggers: Vec<Map<String, Value>>,
-    /// Where another engine looks the value up.
+    /// Whether the value is kept from one run to the next, for `state`.
     #[serde(default)]
-    #[schemars(extend("x-not-acted-on" = "only `config`, `state`, `file` and `runtime` sources are read"))]
+    #[schemars(extend("x-not-acted-on" = "each run begins with the first values"))]
+    pub persist: Option<bool>,
+    /// How the value comes about, for `computed`.
+    #[serde(default)]
+    #[schemars(extend("x-not-acted-on" = SET_BY))]
+    pub computation: Option<String>,
+    /// The variables that the value is made of, for `computed`.
+    #[serde(default)]
+    #[schemars(extend("x-not-acted-on" = SET_BY))]
+    pub inputs: Option<Vec<String>>,
+    /// A word for the type of the value, for `computed`.
+    #[serde(default)]
+    #[schemars(extend("x-not-acted-on" = "values are not held against a type"))]
+    pub output_type: Option<String>,
+    /// Where the value is kept, for `computed`.
+    #[serde(default)]
+    #[schemars(extend("x-not-acted-on" = "nothing is written to a database"))]
+    pub persist_to: Option<Map<String, Value>>,
+    /// The database, for `data_reference` and `data_entity`.
+    #[serde(default)]
     pub database_name: Option<String>,
-    /// Where another engine looks the value up.
+    /// The collection in the database, for `data_reference` and `data_entity`.
     #[serde(default)]
-    #[schemars(extend("x-not-acted-on" = "only `config`, `state`, `file` and `runtime` sources are read"))]
     pub collection: Option<String>,
-    /// Where another engine looks the value up.
+    /// The fields that are taken from the document, for `data_reference`.
     #[serde(default)]
-    #[schemars(extend("x-not-acted-on" = "only `config`, `state`, `file` and `runtime` sources are read"))]
     pub fields: Option<Value>,
-    /// Where another engine looks the value up.
+    /// The query that finds the document, for `data_reference`.
     #[serde(default)]
-    #[schemars(extend("x-not-acted-on" = "only `config`, `state`, `file` and `runtime` sources are read"))]
     pub query_template: Option<Value>,
+    /// When the document is read again, for `data_reference`: `once`, `per_phase` or `on_demand`.
+    #[serde(default)]
+    pub refresh_strategy: Option<String>,
+    /// The JSON Schema of the document, for `data_entity`.
+    #[serde(default)]
+    pub schema: Option<Map<String, Value>>,
+    /// The indexes of the collection, for `data_entity`.
+    #[serde(default)]
+    pub indexes: Option<Vec<Map<String, Value>>>,
+    /// When the document is written, for `data_entity`: `immediate`, `on_phase_transition` or `on_workflow_end`.
+    #[serde(default)]
+    pub write_strategy: Option<String>,
+    /// The field by which the document is found, for `data_entity`.
+    #[serde(default)]
+    pub search_by: Option<String>,
+    /// The service that is called, for `external`.
+    #[serde(default)]
+    pub service: Option<String>,
+    /// The operation of the service, for `external`.
+    #[serde(default)]
+    pub operation: Option<String>,
+    /// The parameters of the call, for `external`.
+    #[serde(default)]
+    pub params: Option<Map<String, Value>>,
+    /// How the caller proves who it is, for `external`.
+    #[serde(default)]
+    pub auth: Option<Map<String, Value>>,
+    /// How long an answer is used again, for `external`.
+    #[serde(default)]
+    pub cache: Option<Map<String, Value>>,
+    /// How a call that failed is made again, for `external`.
+    #[serde(default)]
+    pub retry: Option<Map<String, Value>>,
 }
+
+/// The only ways in which a variable changes.
+const SET_BY: &str = "variables change by `writes` of an agent and by batches";
+
+/// The only sources there are.
+const NOT_LOOKED_UP: &str =
+    "only `config`, `state`, `file` and `runtime` sources are read, so the variable begins as null";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SourceType {
     /// An environment variable, or the default.
     Config,
-    /// Something that another engine looks up; null here.
+    /// A document that another engine reads from a database; null here.
+    #[schemars(extend("x-not-acted-on" = NOT_LOOKED_UP))]
     DataReference,
-    /// Something that another engine looks up; null here.
+    /// A document that another engine writes to a database; null here.
+    #[schemars(extend("x-not-acted-on" = NOT_LOOKED_UP))]
     DataEntity,
     /// Written during the run, by a batch or an agent; null before.
     Computed,
     /// The default, until something changes it.
     State,
-    /// Something that another engine looks up; null here.
+    /// What another engine asks a service for; null here.
+    #[schemars(extend("x-not-acted-on" = NOT_LOOKED_UP))]
     External,
     /// The content of a file.
     File,
-    /// Something that another engine looks up; null here.
+    /// What another engine knows of the app it builds; null here.
+    #[schemars(extend("x-not-acted-on" = NOT_LOOKED_UP))]
     BuildContext,
     /// Given by whoever starts the run, by `--set`.
     Runtime,
+}
+
+/// How a file becomes a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FileFormat {
+    /// The value that the file holds as JSON.
+    Json,
+    /// The value that the file holds as YAML.
+    Yaml,
+    /// The whole file as one text.
+    Text,
 }
 
 /// What one agent sees.

@@ -88,17 +88,27 @@ pub struct Outcome {
     /// The context variable that counts the attempts.
     pub attempts_key: Name,
     /// The field of the result that holds the outcome.
+    #[serde(default = "status")]
     pub result_field: Name,
     /// The outcomes there are.
     pub values: Vec<Name>,
     /// The outcome when the tool fails.
     pub error_value: Name,
     /// The most attempts.
+    #[serde(default = "one")]
     #[schemars(range(min = 1, max = 100))]
     pub max_attempts: u32,
     /// The outcomes after which the agent speaks again.
     #[serde(default)]
     pub retry_on: Vec<Name>,
+}
+
+fn status() -> Name {
+    Name::from_static("status")
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// A function that runs at a certain point of a run.
@@ -120,6 +130,12 @@ pub struct LifecycleTool {
     /// What kind of tool it is.
     #[serde(default)]
     pub tool_type: ToolType,
+    /// How a user interface shows it.
+    #[serde(default)]
+    pub ui: Option<Map<String, Value>>,
+    /// What it exchanges with a user interface.
+    #[serde(default)]
+    pub ui_contract: Option<Map<String, Value>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]

@@ -11,7 +11,8 @@ use super::name::Name;
 #[serde(deny_unknown_fields, default)]
 #[schemars(title = "User interface", example = example())]
 pub struct UiConfig {
-    /// The agents whose messages a person sees. Null means all.
+    /// The agents whose messages a person sees. An empty list means all of them, null means none.
+    #[schemars(extend("x-not-acted-on" = "there is no user interface"))]
     pub visual_agents: Option<Vec<Name>>,
 }
 

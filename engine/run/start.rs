@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{
     compile::{Variable, Workflow},
     context::{Context, RESERVED},
-    contract::context_variables::SourceType,
+    contract::context_variables::{FileFormat, SourceType},
     diagnostic::{Code, Diagnostic, File},
     source::{self, Source},
 };
@@ -55,9 +55,16 @@ pub fn initial_context(
         }
     }
     for variable in workflow.variables.iter().filter(|it| it.required) {
-        if !set.iter().any(|(name, _)| *name == variable.name) {
+        let is_given = set.iter().any(|(name, _)| *name == variable.name);
+        let is_null = context.get(&variable.name).is_none_or(Value::is_null);
+        let is_due = matches!(variable.source, SourceType::Config | SourceType::Runtime);
+        if is_due && is_null && !is_given {
             let message = format!("the variable `{}` has to be given", variable.name);
-            let help = format!("pass `--set {}=VALUE`", variable.name);
+            let set = format!("pass `--set {}=VALUE`", variable.name);
+            let help = match &variable.env_var {
+                Some(env_var) => format!("{set}, or set the environment variable `{env_var}`"),
+                None => set,
+            };
             faults.push(Diagnostic::error(Code::BadInput, message).help(help));
         }
     }
@@ -98,12 +105,13 @@ fn read(variable: &Variable) -> Result<Value, Diagnostic> {
         }
     };
     let file: std::sync::Arc<File> = source::decode(&shown, bytes)?;
-    let ending = path
-        .extension()
-        .and_then(|it| it.to_str())
-        .unwrap_or_default();
-    match variable.format.as_deref().unwrap_or(ending) {
-        "json" | "yaml" | "yml" => Ok(Source::parse(&file)?.value()),
-        _ => Ok(Value::from(file.text.clone())),
+    let by_ending = || match path.extension().and_then(|it| it.to_str()) {
+        Some("json") => FileFormat::Json,
+        Some("yaml" | "yml") => FileFormat::Yaml,
+        _ => FileFormat::Text,
+    };
+    match variable.format.unwrap_or_else(by_ending) {
+        FileFormat::Json | FileFormat::Yaml => Ok(Source::parse(&file)?.value()),
+        FileFormat::Text => Ok(Value::from(file.text.clone())),
     }
 }

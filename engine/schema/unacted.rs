@@ -1,4 +1,4 @@
-//! Fields that are accepted but not acted on: never silence, one warning a kind of field.
+//! Fields, and words in fields, that are accepted but not acted on: never silence, one warning a kind of field.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::{
 
 const MARK: &str = "x-not-acted-on";
 
-/// A warning for each marked field that the value sets, with the first place and the number of the others.
+/// A warning for each marked field that the value sets, and each marked word in a field, with the first place and the number of the others.
 pub(super) fn warnings(schema: &Value, value: &Value, source: &Source) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let walk = Walk { root: schema };
@@ -56,6 +56,9 @@ impl<'a> Walk<'a> {
                             if let Some(reason) = mark.filter(|_| is_set(value)) {
                                 into.push((key.clone(), reason.to_owned(), at.clone()));
                             }
+                            if let Some((word, reason)) = self.marked_word(property, value) {
+                                into.push((format!("{key}: {word}"), reason, at.clone()));
+                            }
                             self.visit(property, value, at, into);
                         } else if let Some(any) = any_property(schema) {
                             self.visit(any, value, at, into);
@@ -73,6 +76,15 @@ impl<'a> Walk<'a> {
                 _ => (),
             }
         }
+    }
+
+    /// The value, if it is one of the words a field may have, and this word is marked.
+    fn marked_word(&self, property: &'a Value, value: &Value) -> Option<(String, String)> {
+        let word = value.as_str()?;
+        let branches = self.parts(property, value);
+        let mut marked = branches.iter().filter(|it| it.get("const") == Some(value));
+        let reason = marked.find_map(|it| it.get(MARK)?.as_str())?;
+        Some((word.to_owned(), reason.to_owned()))
     }
 
     /// The schema itself, what it refers to, and those of its branches that the value's constants fit.
