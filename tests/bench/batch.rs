@@ -1,0 +1,327 @@
+//! Tasks that do nothing, through the whole path: scheduler, driver, acceptance, events, results, context. Against
+//! the same futures in a bare [`JoinSet`] with a [`Semaphore`].
+
+use std::{
+    collections::BTreeMap,
+    env,
+    io::{self, Write},
+    process::Command,
+    sync::Arc,
+    time::Duration,
+};
+
+use mozaiks::{
+    accept::{self, Terms},
+    agent::{Agent, Agents, Answer, Reply, Request, Usage},
+    compile::{self, Workflow},
+    context::{Context, Sees, View},
+    event::RunEvent,
+    load::{self, Project},
+    ownership::Require,
+    plan::{self, Origin},
+    prompt::Prompt,
+    run::{self, Start},
+};
+use tokio::{runtime::Runtime, sync::Semaphore, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use crate::cpu;
+
+const SHAPES: &[&str] = &["wide", "chain", "layers"];
+const FEW: usize = 1_000;
+const MANY: usize = 100_000;
+/// Tasks side by side in `layers`.
+const LAYER: usize = 100;
+
+const FILES: &[(&str, &str)] = &[
+    (
+        "extended_orchestration/task_batches.yaml",
+        "version: 1
+conveyors:
+  - id: work
+    decomposition_agent: Planner
+    execution_agents: [Worker]
+    concurrency: 64
+",
+    ),
+    (
+        "agents.yaml",
+        "agents:
+  - {name: Planner, runtime: {kind: scripted, replies: ['']}}
+  - {name: Worker, runtime: {kind: scripted, replies: ['']}}
+",
+    ),
+    (
+        "orchestrator.yaml",
+        "workflow_name: Bench
+initial_agent: Planner
+limits: {max_tasks: 1000000, max_depth: 1000000, max_dependencies: 100000000, max_output_bytes: 1000000000}
+",
+    ),
+];
+
+pub(crate) fn compare(out: &mut impl Write) -> io::Result<()> {
+    let bench = Bench::new()?;
+    writeln!(
+        out,
+        "tasks that do nothing, concurrency 64, CPU time a task\n"
+    )?;
+    writeln!(
+        out,
+        "{:8} {:>9} {:>9} {:>9} {:>9} {:>10} {:>12}",
+        "", "1,000", "100,000", "ratio", "bare", "to bare", "bytes a task"
+    )?;
+    for shape in SHAPES {
+        let few = bench.run(shape, FEW, 20);
+        let many = bench.run(shape, MANY, 3);
+        let bare = cpu::least(3, || bench.bare(shape, MANY));
+        let (few, many) = (each(few, FEW), each(many, MANY));
+        let bare = each(bare, MANY);
+        writeln!(
+            out,
+            "{shape:8} {:>6.2} us {:>6.2} us {:>8.2}x {:>6.2} us {:>9.2}x {:>12}",
+            few,
+            many,
+            many / few,
+            bare,
+            many / bare,
+            memory(shape)?
+        )?;
+    }
+    writeln!(out)
+}
+
+/// Checks a large plan as a whole.
+pub(crate) fn accept_plan(out: &mut impl Write) -> io::Result<()> {
+    let bench = Bench::new()?;
+    let value = serde_json::from_str(&plan_text("owning", 10_000))?;
+    let taken = cpu::least(5, || {
+        let before = cpu::here();
+        let batch = &bench.workflow.batches[0];
+        let origin = Origin::Reply("answer".to_owned());
+        let plan = plan::accept(batch, &value, &origin, &bench.workflow.limits);
+        assert_eq!(plan.expect("it has no fault").tasks().len(), 10_000);
+        cpu::here() - before
+    });
+    let milliseconds = taken.as_secs_f64() * 1e3;
+    writeln!(
+        out,
+        "accepting a plan of 10,000 tasks, each with an owned path: {milliseconds:.1} ms CPU"
+    )
+}
+
+/// Says what a run takes of memory at most, for whoever started this process.
+pub(crate) fn print_peak(out: &mut impl Write, shape: &str, tasks: &str) -> io::Result<()> {
+    let tasks = tasks.parse().map_err(io::Error::other)?;
+    Bench::new()?.run(shape, tasks, 1);
+    writeln!(out, "{}", cpu::peak())
+}
+
+/// How much more memory a task more takes, above the text it is written in.
+fn memory(shape: &str) -> io::Result<isize> {
+    let peak = |tasks: usize| -> io::Result<isize> {
+        let program = env::current_exe()?;
+        let mut command = Command::new(program);
+        let ran = command
+            .args(["memory-of", shape, &tasks.to_string()])
+            .output()?;
+        let text = String::from_utf8_lossy(&ran.stdout);
+        text.trim().parse().map_err(io::Error::other)
+    };
+    let text = plan_text(shape, MANY).len() - plan_text(shape, FEW).len();
+    Ok((peak(MANY)? - peak(FEW)? - text as isize) / (MANY - FEW) as isize)
+}
+
+fn each(all: Duration, tasks: usize) -> f64 {
+    all.as_secs_f64() * 1e6 / tasks as f64
+}
+
+/// A plan as a planner would have written it.
+fn plan_text(shape: &str, tasks: usize) -> String {
+    let written = (0..tasks).map(|task| {
+        let needs: Vec<String> = needs(shape, task).map(|it| format!("\"t{it}\"")).collect();
+        let owned = match shape {
+            "owning" => format!(",\"owned_paths\":[\"out/t{task}\"]"),
+            _ => String::new(),
+        };
+        format!(
+            "{{\"task_id\":\"t{task}\",\"execution_agent\":\"Worker\",\"task_prompt\":\"do\",\"depends_on\":[{}]{owned}}}",
+            needs.join(",")
+        )
+    });
+    format!("[{}]", written.collect::<Vec<_>>().join(","))
+}
+
+/// What a task depends on. In `layers`, and where tasks own paths, that is three tasks of the layer before.
+fn needs(shape: &str, task: usize) -> impl Iterator<Item = usize> {
+    let before = match shape {
+        "chain" => task.checked_sub(1).into_iter().collect(),
+        "layers" | "owning" if task >= LAYER => {
+            let layer = (task / LAYER - 1) * LAYER;
+            (0..3)
+                .map(|it| layer + (task * 7 + it * 31) % LAYER)
+                .collect()
+        }
+        _ => Vec::new(),
+    };
+    before.into_iter()
+}
+
+/// Answers at once, a worker with as little as an answer can be.
+struct Says(String);
+
+impl Agent for Says {
+    fn ask(&self, _: Request) -> Answer {
+        let text = self.0.clone();
+        Box::pin(async move {
+            let usage = Usage::default();
+            Ok(Reply { text, usage })
+        })
+    }
+
+    fn reads_prompt(&self) -> bool {
+        false
+    }
+}
+
+struct Bench {
+    folder: tempfile::TempDir,
+    workflow: Workflow,
+    runtime: Runtime,
+}
+
+impl Bench {
+    fn new() -> io::Result<Bench> {
+        let folder = tempfile::tempdir()?;
+        for (name, text) in FILES {
+            let path = folder.path().join("workflows/Bench").join(name);
+            std::fs::create_dir_all(path.parent().expect("it lies in a folder"))?;
+            std::fs::write(path, text)?;
+        }
+        let project = Project::find(folder.path(), None).expect("it was made");
+        let (bundle, faults) = load::load(&project, "Bench");
+        let bundle = bundle.unwrap_or_else(|| panic!("{faults:?}"));
+        let (workflow, faults) = compile::compile(&bundle);
+        let workflow = workflow.unwrap_or_else(|| panic!("{faults:?}"));
+        Ok(Bench {
+            folder,
+            workflow,
+            runtime: Runtime::new()?,
+        })
+    }
+
+    /// CPU time of the batch, from its first event to its last.
+    fn run(&self, shape: &str, tasks: usize, rounds: usize) -> Duration {
+        let says = |name: &str, text: &str| {
+            let agent: Arc<dyn Agent> = Arc::new(Says(text.to_owned()));
+            (name.to_owned(), agent)
+        };
+        let plan = format!(
+            "{{\"DecompositionPlan\":{{\"tasks\":{}}}}}",
+            plan_text(shape, tasks)
+        );
+        let agents: Agents = BTreeMap::from([says("Planner", &plan), says("Worker", "{}")]);
+        drop(plan);
+        cpu::least(rounds, || {
+            let mut span = (Duration::ZERO, Duration::ZERO);
+            let mut completed = 0;
+            let mut hear = |event: &RunEvent| match event {
+                RunEvent::BatchStarted { .. } => span.0 = cpu::here(),
+                RunEvent::BatchEnded {
+                    completed: ended, ..
+                } => {
+                    span.1 = cpu::here();
+                    completed = *ended;
+                }
+                _ => (),
+            };
+            let start = Start {
+                id: "bench".into(),
+                folder: self.folder.path(),
+                context: Context::default(),
+                plan: None,
+            };
+            let cancel = CancellationToken::new();
+            let ran = run::workflow(&self.workflow, &agents, start, &mut hear, &cancel);
+            self.runtime
+                .block_on(ran)
+                .expect("the folder can be written");
+            assert_eq!(completed, tasks, "all tasks are completed");
+            span.1 - span.0
+        })
+    }
+
+    /// The same futures with nothing around them: no order between layers but waves, no results, no events.
+    fn bare(&self, shape: &str, tasks: usize) -> Duration {
+        let view = Context::default().view(&Sees::All);
+        let before = cpu::here();
+        let outputs = self.runtime.block_on(async {
+            match shape {
+                "wide" => wave(&view, 0..tasks).await,
+                "layers" => {
+                    let mut outputs = 0;
+                    for layer in 0..tasks / LAYER {
+                        outputs += wave(&view, layer * LAYER..(layer + 1) * LAYER).await;
+                    }
+                    outputs
+                }
+                _ => {
+                    let mut outputs = 0;
+                    for task in 0..tasks {
+                        let made = tokio::spawn(attempt(view.clone(), task)).await;
+                        outputs += usize::from(made.expect("it does not panic"));
+                    }
+                    outputs
+                }
+            }
+        });
+        assert_eq!(outputs, tasks);
+        cpu::here() - before
+    }
+}
+
+async fn wave(view: &View, tasks: std::ops::Range<usize>) -> usize {
+    let slots = Arc::new(Semaphore::new(64));
+    let mut set = JoinSet::new();
+    for task in tasks {
+        let (slots, view) = (Arc::clone(&slots), view.clone());
+        set.spawn(async move {
+            let _slot = slots.acquire_owned().await.expect("it stays open");
+            attempt(view, task).await
+        });
+    }
+    let mut outputs = 0;
+    while let Some(made) = set.join_next().await {
+        outputs += usize::from(made.expect("it does not panic"));
+    }
+    outputs
+}
+
+/// What an attempt does in the engine as well: ask, read the answer, check it.
+async fn attempt(view: View, task: usize) -> bool {
+    let id: Arc<str> = format!("t{task}").into();
+    let request = Request {
+        agent: "Worker".into(),
+        task_id: Some(Arc::clone(&id)),
+        attempt: 1,
+        idempotency_key: format!("bench/work/{id}/1"),
+        prompt: Prompt::default(),
+        view,
+        shape: None,
+        max_output_bytes: 1 << 20,
+    };
+    let terms = Terms {
+        task_id: id,
+        agent: "Worker".into(),
+        kind: None,
+        owned: Arc::new([]),
+        owned_as_written: serde_json::Value::Null,
+        require: Require::Nothing,
+        max_file_bytes: 1 << 20,
+    };
+    let reply = Says("{}".to_owned())
+        .ask(request)
+        .await
+        .expect("it answers");
+    accept::task(&reply.text, None, &terms).is_ok()
+}

@@ -1,0 +1,36 @@
+//! `cargo bench`: what the engine costs, as ratios taken in one run. What is printed is a figure, never a verdict on
+//! a machine: compare columns, not days.
+
+mod batch;
+mod cpu;
+mod program;
+
+use std::{
+    env,
+    io::{self, Write as _},
+};
+
+fn main() -> io::Result<()> {
+    let words: Vec<String> = env::args().skip(1).filter(|it| it != "--bench").collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let mut out = io::stdout();
+    match words.as_slice() {
+        // How the benchmark asks itself, in a process of its own, what a batch takes of memory.
+        ["memory-of", shape, tasks] => batch::print_peak(&mut out, shape, tasks),
+        ["accept"] => batch::accept_plan(&mut out),
+        ["batch"] => batch::compare(&mut out),
+        ["program"] => program::measure(&mut out),
+        [] => {
+            batch::compare(&mut out)?;
+            batch::accept_plan(&mut out)?;
+            program::measure(&mut out)
+        }
+        other => {
+            writeln!(
+                out,
+                "no benchmark `{}`: batch, accept, program",
+                other.join(" ")
+            )
+        }
+    }
+}
