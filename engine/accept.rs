@@ -152,10 +152,10 @@ pub struct Terms {
     pub task_id: Arc<str>,
     pub agent: Arc<str>,
     /// The task's `kind`, where it has one: the output's must be the same.
-    pub kind: Option<Value>,
+    pub kind: Option<Arc<Value>>,
     pub owned: Arc<[OwnedPath]>,
-    /// The owned paths as the planner wrote them.
-    pub owned_as_written: Value,
+    /// The owned paths as the planner wrote them, if it wrote any.
+    pub owned_as_written: Option<Arc<Value>>,
     pub require: Require,
     pub max_file_bytes: usize,
 }
@@ -231,7 +231,11 @@ fn judge(text: &str, shape: Option<&Shape>, terms: &Terms) -> Result<Output, Rej
     }
     object.insert("_task_id".to_owned(), json!(&*terms.task_id));
     object.insert("_worker_agent".to_owned(), json!(&*terms.agent));
-    object.insert("_owned_paths".to_owned(), terms.owned_as_written.clone());
+    let owned = terms.owned_as_written.as_deref();
+    object.insert(
+        "_owned_paths".to_owned(),
+        owned.cloned().unwrap_or(json!([])),
+    );
     let value = Value::Object(object);
     Ok(Output {
         value,

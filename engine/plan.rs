@@ -5,11 +5,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
     compile::Batch,
-    context::path,
+    context::{Decomposition, Json, path},
     contract::orchestrator::Limits,
     diagnostic::{Code, Diagnostic, File},
     graph::TaskGraph,
@@ -25,6 +25,7 @@ mod task;
 pub struct Plan {
     tasks: Vec<Task>,
     graph: TaskGraph,
+    decomposition: Arc<Decomposition>,
 }
 
 /// One task of a plan.
@@ -34,14 +35,12 @@ pub struct Task {
     pub agent: Arc<str>,
     pub prompt: Arc<str>,
     pub owned: Arc<[OwnedPath]>,
-    /// The owned paths as the planner wrote them.
-    pub owned_as_written: Value,
+    /// The owned paths as the planner wrote them, if it wrote any.
+    pub owned_as_written: Option<Arc<Value>>,
     /// The task's `kind`, where it has one.
-    pub kind: Option<Value>,
+    pub kind: Option<Arc<Value>>,
     /// Context variables of this task's agent alone.
     pub own: BTreeMap<String, Arc<Value>>,
-    /// The task as the planner wrote it.
-    pub value: Arc<Value>,
 }
 
 impl Plan {
@@ -64,14 +63,9 @@ impl Plan {
         )
     }
 
-    /// What workers see as `decomposition_plan`.
-    pub fn to_value(&self, batch: &Batch) -> Value {
-        let tasks: Vec<Value> = self
-            .tasks
-            .iter()
-            .map(|it| Value::clone(&it.value))
-            .collect();
-        json!({ "batch_id": &*batch.id, "tasks": tasks })
+    /// The tasks as the planner wrote them.
+    pub fn decomposition(&self) -> &Arc<Decomposition> {
+        &self.decomposition
     }
 }
 
@@ -87,7 +81,7 @@ pub enum Origin<'a> {
 ///
 /// # Errors
 /// There is nothing at that path, or it is no list.
-pub fn find(batch: &Batch, root: &Value) -> Result<Value, Box<Diagnostic>> {
+pub fn find(batch: &Batch, root: &Value) -> Result<Json, Box<Diagnostic>> {
     let nowhere = |message: String| {
         let help = format!(
             "the planner's answer, or its save step, has to put a list of tasks at `{}`",
@@ -96,7 +90,7 @@ pub fn find(batch: &Batch, root: &Value) -> Result<Value, Box<Diagnostic>> {
         Box::new(Diagnostic::error(Code::NoPlan, message).help(help))
     };
     let found = match path::resolve(root, &batch.path) {
-        Ok(found) => found.into_owned(),
+        Ok(found) => found,
         Err(error) => {
             return Err(nowhere(format!(
                 "batch `{}` finds no tasks at `{}`: {error}",
@@ -104,14 +98,14 @@ pub fn find(batch: &Batch, root: &Value) -> Result<Value, Box<Diagnostic>> {
             )));
         }
     };
-    let found = match &found {
-        Value::String(text) => serde_json::from_str(text).unwrap_or(found),
-        _ => found,
+    let parsed = match &*found {
+        Value::String(text) => serde_json::from_str(text).ok(),
+        _ => None,
     };
-    match found {
-        Value::Array(_) | Value::Object(_) => Ok(found),
+    match parsed.as_ref().unwrap_or(&*found) {
+        list @ (Value::Array(_) | Value::Object(_)) => Ok(Json::written(list)),
         other => {
-            let found = crate::schema::describe(&other);
+            let found = crate::schema::describe(other);
             Err(nowhere(format!(
                 "batch `{}` expects a list of tasks at `{}`, found {found}",
                 batch.id, batch.path
@@ -124,7 +118,7 @@ pub fn find(batch: &Batch, root: &Value) -> Result<Value, Box<Diagnostic>> {
 ///
 /// # Errors
 /// The file has none of these.
-pub fn given(batch: &Batch, source: &Source) -> Result<(Value, String), Box<Diagnostic>> {
+pub fn given(batch: &Batch, source: &Source) -> Result<(Json, String), Box<Diagnostic>> {
     let value = source.value();
     let dotted: Vec<&str> = batch
         .path
@@ -136,9 +130,9 @@ pub fn given(batch: &Batch, source: &Source) -> Result<(Value, String), Box<Diag
     let last = dotted.last().map(|it| format!("/{it}")).unwrap_or_default();
     for at in [whole.as_str(), last.as_str(), "/tasks", ""] {
         match value.pointer(at) {
-            Some(list @ Value::Array(_)) => return Ok((list.clone(), at.to_owned())),
+            Some(list @ Value::Array(_)) => return Ok((Json::written(list), at.to_owned())),
             Some(list @ Value::Object(_)) if at == whole => {
-                return Ok((list.clone(), at.to_owned()));
+                return Ok((Json::written(list), at.to_owned()));
             }
             _ => (),
         }
@@ -159,20 +153,26 @@ pub fn given(batch: &Batch, source: &Source) -> Result<(Value, String), Box<Diag
 /// Every fault, by place.
 pub fn accept(
     batch: &Batch,
-    tasks: &Value,
+    tasks: &Json,
     origin: &Origin<'_>,
     limits: &Limits,
 ) -> Result<Plan, Vec<Diagnostic>> {
     let mut faults = Vec::new();
     let drafts = task::read(batch, tasks, &mut faults);
     let needs = check::references(batch, &drafts, &mut faults);
-    let graph = check::order(&drafts, &needs, &mut faults);
+    let graph = check::order(batch, &drafts, &needs, &mut faults);
     check::size(&drafts, graph.as_ref(), limits, &mut faults);
     check::ownership(batch, &drafts, &mut faults);
     match graph.filter(|_| faults.is_empty()) {
         Some(graph) => {
+            let written = drafts.iter().map(|it| it.written.clone()).collect();
+            let decomposition = Arc::new(Decomposition::new(Arc::clone(&batch.id), written));
             let tasks = drafts.into_iter().map(|it| it.task).collect();
-            Ok(Plan { tasks, graph })
+            Ok(Plan {
+                tasks,
+                graph,
+                decomposition,
+            })
         }
         None => Err(place(faults, tasks, origin)),
     }
@@ -206,12 +206,12 @@ impl Fault {
 }
 
 /// Gives every fault its place: in the file, or in the reply written out as JSON.
-fn place(faults: Vec<Fault>, tasks: &Value, origin: &Origin<'_>) -> Vec<Diagnostic> {
+fn place(faults: Vec<Fault>, tasks: &Json, origin: &Origin<'_>) -> Vec<Diagnostic> {
     let (written, prefix);
     let (source, prefix) = match origin {
         Origin::File(source, pointer) => (Some(*source), pointer.as_str()),
         Origin::Reply(name) => {
-            let text = serde_json::to_string_pretty(tasks).unwrap_or_default();
+            let text = serde_json::to_string_pretty(tasks.value()).unwrap_or_default();
             let name = name.clone();
             written = Source::parse(&Arc::new(File { name, text })).ok();
             prefix = "";

@@ -44,7 +44,7 @@ pub fn task(instruction: &str, text: &str, view: &View) -> Prompt {
             quoted(&task.batch_id)
         ));
         user.push_str(&format!("current_task_id: {}\n", quoted(&task.task_id)));
-        user.push_str(&format!("current_task: {}\n", task.task));
+        user.push_str(&format!("current_task: {}\n", task.task()));
         let outputs: Vec<(String, String)> = task
             .dependency_outputs()
             .map(|(id, output)| (id.to_string(), output.to_string()))

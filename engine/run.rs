@@ -16,7 +16,7 @@ use crate::{
     accept::Output,
     agent::{Agents, Usage},
     compile::{Batch, First, Workflow, transitions::Next},
-    context::{Context, path},
+    context::{Context, Json, path},
     diagnostic::Diagnostic,
     event::RunEvent,
     source::Source,
@@ -30,6 +30,7 @@ mod start;
 mod store;
 mod turn;
 
+use planning::TaskList;
 pub use planning::{Planned, ask_planner};
 pub use results::Status;
 pub use start::{BadInput, initial_context};
@@ -137,16 +138,17 @@ struct Run<'a> {
     cancel: &'a CancellationToken,
     turn: u32,
     usage: Usage,
-    /// The task list each batch last ran with.
-    ran: HashMap<Arc<str>, Value>,
+    /// What stands for the task list each batch last ran with.
+    ran: HashMap<Arc<str>, TaskList>,
     batches: BTreeMap<String, Status>,
     /// Who spoke last, and what came of it.
-    last_answer: Option<(Arc<str>, Value)>,
+    last_answer: Option<(Arc<str>, Json)>,
 }
 
 /// What a turn brought.
 struct Spoken {
-    value: Value,
+    /// As text: a plan is large, and lives as long as its batch.
+    value: Json,
     prompt: crate::prompt::Prompt,
     text: String,
 }
@@ -248,7 +250,7 @@ impl Run<'_> {
         let given = self.given_plan.take_if(|_| !triggered.is_empty());
         let spoken = match given {
             Some(source) => Spoken {
-                value: source.value(),
+                value: Json::written(&source.value()),
                 prompt: crate::prompt::Prompt::default(),
                 text: String::new(),
             },
@@ -257,14 +259,16 @@ impl Run<'_> {
                 Err(stop) => return Ok(Err(stop)),
             },
         };
-        if let Err(message) = self.keep(agent, &spoken.value) {
+        let value = spoken.value.to_value();
+        if let Err(message) = self.keep(agent, &value) {
             return Ok(Err(Stop::Failed(message)));
         }
-        if let Err(message) = self.publish(&spoken.value)? {
+        if let Err(message) = self.publish(&value)? {
             return Ok(Err(Stop::Failed(format!(
                 "the files of `{agent}` cannot be written: {message}"
             ))));
         }
+        drop(value);
         hear(&RunEvent::TurnEnded {
             turn: self.turn,
             agent: Arc::clone(agent),

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     accept::Rejection,
-    context::{Context, Outputs, Sees, TaskFiles, TaskView},
+    context::{Context, Decomposition, Outputs, Sees, TaskFiles, TaskView},
     contract::runtime::Runtime,
     prompt::Prompt,
 };
@@ -45,13 +45,16 @@ pub(super) fn question() -> Request {
 /// A question in a batch, for the task `b` after `a`.
 pub(super) fn task() -> Request {
     let outputs = Outputs::new(vec!["a".into(), "b".into()]);
-    outputs.put(0, 0, Arc::new(json!({ "done": true })));
+    outputs.put(0, 0, json!({ "done": true }).into());
     let view = TaskView {
         batch_id: "batch".into(),
         task_id: "b".into(),
-        task: Arc::new(json!({ "task_id": "b" })),
+        ix: 1,
         own: BTreeMap::from([("goal".to_owned(), Arc::new(json!("more")))]),
-        plan: Arc::new(json!({ "batch_id": "batch", "tasks": [] })),
+        plan: Arc::new(Decomposition::new(
+            "batch".into(),
+            ["a", "b"].map(|it| json!({ "task_id": it }).into()).into(),
+        )),
         dependencies: vec![0],
         outputs: Arc::new(outputs),
         completed: 1,

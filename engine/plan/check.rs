@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
-
 use super::{Fault, task::Draft};
 use crate::{
     compile::Batch,
@@ -14,12 +12,12 @@ use crate::{
     source::pointer,
 };
 
-/// Resolves what tasks say of agents and of each other. Gives the dependencies that exist, with their pointers.
+/// Resolves what tasks say of agents and of each other. Gives the dependencies that exist.
 pub(super) fn references(
     batch: &Batch,
     drafts: &[Draft],
     faults: &mut Vec<Fault>,
-) -> Vec<Vec<(TaskIx, String)>> {
+) -> Vec<Vec<TaskIx>> {
     let allowed: HashMap<&str, ()> = batch.allowed.iter().map(|it| (it.as_str(), ())).collect();
     let mut by_id: HashMap<&str, usize> = HashMap::with_capacity(drafts.len());
     for (ix, draft) in drafts.iter().enumerate() {
@@ -50,9 +48,11 @@ pub(super) fn references(
         let needs = draft
             .needs
             .iter()
-            .filter_map(|(id, at)| match by_id.get(id.as_str()) {
-                Some(ix) => Some((TaskIx::new(*ix), at.clone())),
+            .filter_map(|need| match by_id.get(need.id.as_str()) {
+                Some(ix) => Some(TaskIx::new(*ix)),
                 None => {
+                    let id = &need.id;
+                    let at = draft.at_need(batch, need);
                     let ids: Vec<&str> = drafts.iter().map(|it| &*it.task.id).take(1000).collect();
                     let message = format!(
                         "task `{}` depends on `{id}`, which is no task of this plan",
@@ -70,15 +70,12 @@ pub(super) fn references(
 
 /// The order between the tasks, if there is one. Names one shortest cycle if not.
 pub(super) fn order(
+    batch: &Batch,
     drafts: &[Draft],
-    needs: &[Vec<(TaskIx, String)>],
+    needs: &[Vec<TaskIx>],
     faults: &mut Vec<Fault>,
 ) -> Option<TaskGraph> {
-    let edges: Vec<Vec<TaskIx>> = needs
-        .iter()
-        .map(|it| it.iter().map(|it| it.0).collect())
-        .collect();
-    let cycle = match TaskGraph::new(&edges) {
+    let cycle = match TaskGraph::new(needs) {
         Ok(graph) => return Some(graph),
         Err(cycle) => cycle.path,
     };
@@ -91,8 +88,9 @@ pub(super) fn order(
         _ => format!("these tasks wait for each other: {}", ids.join(" -> ")),
     };
     let mut hops = cycle.windows(2).filter_map(|hop| {
-        let need = needs[hop[0].at()].iter().find(|it| it.0 == hop[1])?;
-        Some((need.1.clone(), hop))
+        let (from, to) = (&drafts[hop[0].at()], &drafts[hop[1].at()]);
+        let need = from.needs.iter().find(|it| *it.id == *to.task.id)?;
+        Some((from.at_need(batch, need), hop))
     });
     let (first, _) = hops.next()?;
     let fault = Fault::new(Code::Cycle, first, message);
@@ -139,13 +137,7 @@ pub(super) fn size(
 /// Every path has one owner, and every task owns something where the batch asks for it.
 pub(super) fn ownership(batch: &Batch, drafts: &[Draft], faults: &mut Vec<Fault>) {
     for draft in drafts {
-        // What is written but cannot be read has its own fault.
-        let is_declared = match draft.task.value.get("owned_paths") {
-            None | Some(Value::Null) => false,
-            Some(Value::Array(paths)) => !paths.is_empty(),
-            Some(_) => true,
-        };
-        if batch.require_owned_paths && draft.owned_at.is_empty() && !is_declared {
+        if batch.require_owned_paths && !draft.declares_owned {
             let message = format!(
                 "task `{}` owns no path, but batch `{}` requires it",
                 draft.task.id, batch.id
@@ -171,8 +163,8 @@ pub(super) fn ownership(batch: &Batch, drafts: &[Draft], faults: &mut Vec<Fault>
             "`{path_b}` of task `{}` overlaps `{path_a}` of task `{}`",
             b.task.id, a.task.id
         );
-        let fault = Fault::new(Code::OwnedTwice, &b.owned_at[conflict.second.path], message);
-        let fault = fault.related(&a.owned_at[conflict.first.path], "the other owner is here");
+        let fault = Fault::new(Code::OwnedTwice, b.at_owned(conflict.second.path), message);
+        let fault = fault.related(a.at_owned(conflict.first.path), "the other owner is here");
         faults.push(fault.with(|it| it.help("one path has one owner, whatever the order of the tasks; give one of them a folder of its own")));
     }
     if conflicts.more {

@@ -1,13 +1,13 @@
 //! The items of a task list, each read as a task.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, slice, sync::Arc};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, value::RawValue};
 
 use super::{Fault, Task};
 use crate::{
     compile::{Batch, Form},
-    context::RESERVED,
+    context::{Json, RESERVED},
     diagnostic::Code,
     ownership::OwnedPath,
     schema::describe,
@@ -17,33 +17,65 @@ use crate::{
 /// A task, and what it says about others, not yet checked.
 pub(super) struct Draft {
     pub(super) task: Task,
+    /// The task as the planner wrote it.
+    pub(super) written: Json,
     /// A JSON pointer to it in the list.
     pub(super) at: String,
-    /// What it says it depends on, each with its pointer.
-    pub(super) needs: Vec<(String, String)>,
-    /// Pointers of its owned paths, in their order.
-    pub(super) owned_at: Vec<String>,
+    /// What it says it depends on.
+    pub(super) needs: Vec<Need>,
+    /// Where in its list each of its owned paths stands.
+    pub(super) owned_at: Vec<usize>,
+    /// Whether it says anything of owned paths, readable or not.
+    pub(super) declares_owned: bool,
 }
 
-/// Reads every item, noting what is wrong with each.
-pub(super) fn read(batch: &Batch, tasks: &Value, faults: &mut Vec<Fault>) -> Vec<Draft> {
-    let items: Vec<(String, &Value)> = match tasks {
-        Value::Array(items) => items
-            .iter()
-            .enumerate()
-            .map(|(ix, it)| (pointer("", ix), it))
-            .collect(),
-        // The results of another batch can be a task list; what the engine added to them is none of its tasks.
-        Value::Object(items) => {
-            let items = items.iter().filter(|(key, _)| !is_reserved(key));
-            items.map(|(key, it)| (pointer("", key), it)).collect()
+/// The id of another task, and where in its list it stands, if there is a list.
+pub(super) struct Need {
+    pub(super) id: String,
+    place: Option<usize>,
+}
+
+impl Draft {
+    /// A JSON pointer to what it says it depends on.
+    pub(super) fn at_need(&self, batch: &Batch, need: &Need) -> String {
+        let list = pointer(&self.at, &batch.dependency_field);
+        match need.place {
+            Some(ix) => pointer(&list, ix),
+            None => list,
         }
-        _ => Vec::new(),
+    }
+
+    /// A JSON pointer to an owned path, by its place among those that could be read.
+    pub(super) fn at_owned(&self, path: usize) -> String {
+        pointer(&pointer(&self.at, "owned_paths"), self.owned_at[path])
+    }
+}
+
+/// Reads every item, noting what is wrong with each. One item at a time is a tree.
+pub(super) fn read(batch: &Batch, tasks: &Json, faults: &mut Vec<Fault>) -> Vec<Draft> {
+    let mut drafts = Vec::new();
+    let mut ix = 0;
+    let mut read = |at: String, item: &Value| {
+        drafts.extend(draft(batch, ix, at, item, faults));
+        ix += 1;
     };
-    let items = items.into_iter().enumerate();
-    items
-        .filter_map(|(ix, (at, item))| draft(batch, ix, at, item, faults))
-        .collect()
+    match serde_json::from_str::<Vec<&RawValue>>(tasks.text()) {
+        Ok(items) => {
+            for (ix, item) in items.iter().enumerate() {
+                let item = serde_json::from_str(item.get());
+                read(pointer("", ix), &item.expect("it was written from a value"));
+            }
+        }
+        // The results of another batch can be a task list; what the engine added to them is none of its tasks.
+        Err(_) => {
+            for (key, item) in tasks.value().as_object().into_iter().flatten() {
+                if !is_reserved(key) {
+                    read(pointer("", key), item);
+                }
+            }
+        }
+    }
+    drafts
 }
 
 fn draft(
@@ -88,17 +120,27 @@ fn draft(
         owned_as_written: object
             .get("owned_paths")
             .filter(|it| it.is_array())
-            .cloned()
-            .unwrap_or_else(|| Value::Array(Vec::new())),
-        kind: object.get("kind").filter(|it| !it.is_null()).cloned(),
+            .map(|it| Arc::new(it.clone())),
+        kind: object
+            .get("kind")
+            .filter(|it| !it.is_null())
+            .map(|it| Arc::new(it.clone())),
         own,
-        value: Arc::new(Value::Object(object.clone())),
     };
+    // What is written but cannot be read has its own fault.
+    let declares_owned = match object.get("owned_paths") {
+        None | Some(Value::Null) => false,
+        Some(Value::Array(paths)) => !paths.is_empty(),
+        Some(_) => true,
+    };
+    let written = serde_json::to_string(object).expect("a map with texts as keys is JSON");
     Some(Draft {
         task,
+        written: Json::of_text(written),
         at,
         needs,
         owned_at,
+        declares_owned,
     })
 }
 
@@ -225,19 +267,17 @@ impl Fields<'_> {
         }
     }
 
-    fn needs(&mut self, batch: &Batch) -> Vec<(String, String)> {
+    fn needs(&mut self, batch: &Batch) -> Vec<Need> {
         let key = batch.dependency_field.as_str();
-        let at = pointer(self.at, key);
-        let mut needs: Vec<(String, String)> = Vec::new();
-        let items: Vec<(String, &Value)> = match self.object.get(key) {
+        let mut needs = Vec::new();
+        let (items, is_list) = match self.object.get(key) {
             None | Some(Value::Null) => return needs,
-            Some(Value::Array(items)) => items
-                .iter()
-                .enumerate()
-                .map(|(ix, it)| (pointer(&at, ix), it))
-                .collect(),
-            Some(one @ Value::String(_)) if batch.form == Form::Batch => vec![(at, one)],
+            Some(Value::Array(items)) => (items.as_slice(), true),
+            Some(one @ Value::String(_)) if batch.form == Form::Batch => {
+                (slice::from_ref(one), false)
+            }
             Some(other) => {
+                let at = pointer(self.at, key);
                 let message = format!(
                     "`{key}` of task {} is {}, not a list of task ids",
                     self.name,
@@ -247,7 +287,8 @@ impl Fields<'_> {
                 return needs;
             }
         };
-        for (at, item) in items {
+        needs.reserve_exact(items.len());
+        for (ix, item) in items.iter().enumerate() {
             let id = match item {
                 Value::String(text) => text.trim().to_owned(),
                 Value::Number(number) if batch.form == Form::Batch => number.to_string(),
@@ -257,19 +298,19 @@ impl Fields<'_> {
                         self.name,
                         describe(other)
                     );
+                    let at = pointer(&pointer(self.at, key), ix);
                     self.fault(Code::BadTaskField, at, message);
                     continue;
                 }
             };
-            if !needs.iter().any(|(it, _)| *it == id) {
-                needs.push((id, at));
-            }
+            let place = is_list.then_some(ix);
+            needs.push(Need { id, place });
         }
         needs
     }
 
-    fn owned(&mut self) -> (Vec<OwnedPath>, Vec<String>) {
-        let at = pointer(self.at, "owned_paths");
+    fn owned(&mut self) -> (Vec<OwnedPath>, Vec<usize>) {
+        let at = |it: &Fields<'_>| pointer(it.at, "owned_paths");
         let items = match self.object.get("owned_paths") {
             None | Some(Value::Null) => return (Vec::new(), Vec::new()),
             Some(Value::Array(items)) => items,
@@ -279,31 +320,30 @@ impl Fields<'_> {
                     self.name,
                     describe(other)
                 );
-                self.fault(Code::BadTaskField, at, message);
+                self.fault(Code::BadTaskField, at(self), message);
                 return (Vec::new(), Vec::new());
             }
         };
         let mut owned = Vec::new();
         let mut owned_at = Vec::new();
         for (ix, item) in items.iter().enumerate() {
-            let at = pointer(&at, ix);
             let Value::String(text) = item else {
                 let message = format!(
                     "an owned path of task {} is {}, not a text",
                     self.name,
                     describe(item)
                 );
-                self.fault(Code::BadTaskField, at, message);
+                self.fault(Code::BadTaskField, pointer(&at(self), ix), message);
                 continue;
             };
             match OwnedPath::parse(text) {
                 Ok(path) => {
                     owned.push(path);
-                    owned_at.push(at);
+                    owned_at.push(ix);
                 }
                 Err(fault) => {
                     let message = format!("task {} cannot own `{text}`: {fault}", self.name);
-                    self.fault(Code::BadOwnedPath, at, message);
+                    self.fault(Code::BadOwnedPath, pointer(&at(self), ix), message);
                 }
             }
         }

@@ -145,7 +145,7 @@ impl Drawing<'_> {
                 "task_id": self.id(task),
                 "agent": self.agent(task),
                 "depends_on": self.ids(self.graph.needs(task)),
-                "owned_paths": self.plan.tasks()[task.at()].owned_as_written,
+                "owned_paths": self.plan.tasks()[task.at()].owned_as_written.as_deref().unwrap_or(&json!([])),
                 "level": self.level[task.at()],
                 "on_critical_path": self.is_critical(task),
             })

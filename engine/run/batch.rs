@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::timeout;
 
 use super::{
@@ -18,10 +18,10 @@ use super::{
     store::Store,
 };
 use crate::{
-    accept::{self, Failure, Output, Rejection, Terms},
+    accept::{self, EmittedFile, Failure, Output, Rejection, Terms},
     agent::{Agent, Request, Usage},
     compile::{AgentSpec, Batch},
-    context::{Outputs, TaskFiles, TaskView, View},
+    context::{Json, Outputs, TaskFiles, TaskView, View},
     event::{RunEvent, TaskEnd},
     graph::TaskIx,
     ownership::{FilePath, Ledger, Require},
@@ -37,20 +37,18 @@ impl Run<'_> {
         batch: &Batch,
         plan: Plan,
         hear: Hear<'_>,
-    ) -> anyhow::Result<(Value, Status, Option<Stop>)> {
+    ) -> anyhow::Result<(Json, Status, Option<Stop>)> {
         hear(&RunEvent::BatchStarted {
             batch: Arc::clone(&batch.id),
             tasks: plan.tasks().len(),
             concurrency: batch.policy.concurrency,
         });
         let ids = plan.tasks().iter().map(|it| Arc::clone(&it.id)).collect();
-        let document = Arc::new(plan.to_value(batch));
-        let files = self.files(batch, &plan, &document)?;
+        let files = self.files(batch, &plan)?;
         let n_tasks = plan.tasks().len();
         let mut work = Performance {
             batch,
             ledger: Ledger::new(plan.claims()),
-            document,
             outputs: Arc::new(Outputs::new(ids)),
             completed: 0,
             fates: vec![Fate::default(); n_tasks],
@@ -119,12 +117,7 @@ impl Run<'_> {
     }
 
     /// What programs read instead of finding it in their request, if any agent of the plan is one.
-    fn files(
-        &self,
-        batch: &Batch,
-        plan: &Plan,
-        document: &Value,
-    ) -> anyhow::Result<Option<HandedOut>> {
+    fn files(&self, batch: &Batch, plan: &Plan) -> anyhow::Result<Option<HandedOut>> {
         let reads = |it: &Task| self.agents[&*it.agent].reads_files();
         if !plan.tasks().iter().any(reads) {
             return Ok(None);
@@ -148,7 +141,7 @@ impl Run<'_> {
             plan: path("decomposition_plan.json"),
             outputs: path("completed_task_outputs.ndjson"),
         };
-        fs::write(&named.plan, document.to_string())
+        fs::write(&named.plan, plan.decomposition().text())
             .with_context(|| format!("cannot write `{}`", named.plan))?;
         let outputs = OpenOptions::new()
             .create(true)
@@ -172,7 +165,6 @@ struct Performance<'a> {
     run: Arc<str>,
     batch: &'a Batch,
     plan: Plan,
-    document: Arc<Value>,
     specs: &'a std::collections::BTreeMap<String, AgentSpec>,
     agents: &'a crate::agent::Agents,
     /// The context as it was when the batch began.
@@ -210,9 +202,9 @@ impl Work for Performance<'_> {
         let view = self.view.seen_by(&spec.sees).in_task(TaskView {
             batch_id: Arc::clone(&self.batch.id),
             task_id: Arc::clone(&task.id),
-            task: Arc::clone(&task.value),
+            ix: ix.at(),
             own: task.own.clone(),
-            plan: Arc::clone(&self.document),
+            plan: Arc::clone(self.plan.decomposition()),
             dependencies: self
                 .plan
                 .graph()
@@ -233,7 +225,7 @@ impl Work for Performance<'_> {
             instruction: Arc::clone(&spec.instruction),
             text: Arc::clone(&task.prompt),
             shape: spec.shape.clone(),
-            last: self.fates[ix.at()].rejection.clone(),
+            last: self.fates[ix.at()].rejection.as_deref().cloned(),
             timeout: self.batch.timeout,
             max_output_bytes: self.max_output_bytes,
         };
@@ -317,7 +309,8 @@ impl Performance<'_> {
             Rejection::new(Failure::OutsideOwnedPaths, messages.join("; "))
                 .with_answer(&output.value.to_string())
         })?;
-        if let Err(error) = self.write(ix, &output) {
+        let value = Json::written(&output.value);
+        if let Err(error) = self.write(ix, &output.files, &value) {
             let message = format!("{error:#}");
             self.broken.get_or_insert(error);
             return Err(Rejection::new(Failure::Internal, message));
@@ -331,19 +324,17 @@ impl Performance<'_> {
             (self.hear)(&RunEvent::Warning { message });
         }
         self.n_files[ix.at()] = output.files.len();
-        self.outputs
-            .put(ix.at(), self.completed, Arc::new(output.value));
+        self.outputs.put(ix.at(), self.completed, value);
         self.completed += 1;
         self.fates[ix.at()].rejection = None;
         Ok(())
     }
 
-    fn write(&mut self, ix: TaskIx, output: &Output) -> anyhow::Result<()> {
-        self.store.write(&output.files)?;
+    fn write(&mut self, ix: TaskIx, files: &[EmittedFile], output: &Json) -> anyhow::Result<()> {
+        self.store.write(files)?;
         if let Some(files) = &mut self.files {
-            let line =
-                json!({ "task_id": &*self.plan.tasks()[ix.at()].id, "output": output.value });
-            writeln!(files.outputs, "{line}")
+            let id = json!(&*self.plan.tasks()[ix.at()].id);
+            writeln!(files.outputs, "{{\"task_id\":{id},\"output\":{output}}}")
                 .with_context(|| format!("cannot write `{}`", files.named.outputs))?;
         }
         Ok(())
@@ -362,7 +353,7 @@ impl Performance<'_> {
             Some(floor) => Retry::NotBefore(floor),
             None => Retry::Backoff,
         };
-        fate.rejection = Some(rejection);
+        fate.rejection = Some(Box::new(rejection));
         retry
     }
 

@@ -6,14 +6,14 @@ use std::{
     sync::Arc,
 };
 
-use serde_json::Value;
+use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::{Hear, Run, Spoken, Stop, Store, turn};
 use crate::{
     agent::{Agents, Usage},
     compile::{Batch, Workflow},
-    context::Context,
+    context::{Context, Json},
     contract::task_batches::{Rerun, SourceKind},
     diagnostic::Diagnostic,
     event::RunEvent,
@@ -28,6 +28,9 @@ pub enum Planned {
     /// The planner gave no answer that can be used, or somebody stopped it.
     Stopped(String),
 }
+
+/// What stands for a task list, to see whether it has changed.
+pub(super) type TaskList = [u8; 32];
 
 /// Asks the trigger of a batch for its plan, as a run would, and starts nothing.
 ///
@@ -59,7 +62,7 @@ pub async fn ask_planner(
         let mut spoken = run
             .ask(&Arc::clone(&batch.trigger), None, &mut hear)
             .await?;
-        run.keep(&batch.trigger, &spoken.value)
+        run.keep(&batch.trigger, &spoken.value.to_value())
             .map_err(Stop::Failed)?;
         run.plan(batch, &mut spoken, None, &mut hear).await
     };
@@ -83,7 +86,7 @@ impl Run<'_> {
         spoken: &mut Spoken,
         given: Option<&Source>,
         hear: Hear<'_>,
-    ) -> Result<Option<(Plan, Value)>, Stop> {
+    ) -> Result<Option<(Plan, TaskList)>, Stop> {
         let mut rounds_left = match given {
             Some(_) => 0,
             None if self.is_from_trigger(batch) => self.workflow.limits.plan_repair_limit,
@@ -92,7 +95,8 @@ impl Run<'_> {
         loop {
             let faults = match self.find_tasks(batch, &spoken.value, given) {
                 Ok((tasks, origin)) => {
-                    if batch.rerun == Rerun::Changed && self.ran.get(&batch.id) == Some(&tasks) {
+                    let list = TaskList::from(Sha256::digest(tasks.text()));
+                    if batch.rerun == Rerun::Changed && self.ran.get(&batch.id) == Some(&list) {
                         return Ok(None);
                     }
                     match plan::accept(batch, &tasks, &origin, &self.workflow.limits) {
@@ -103,7 +107,7 @@ impl Run<'_> {
                                 dependencies: plan.graph().edges(),
                                 critical_path: plan.graph().critical_path().len(),
                             });
-                            return Ok(Some((plan, tasks)));
+                            return Ok(Some((plan, list)));
                         }
                         Err(faults) => faults,
                     }
@@ -134,7 +138,8 @@ impl Run<'_> {
                 return Err(Stop::BadPlan { batch, faults });
             }
             *spoken = next;
-            self.keep(&agent, &spoken.value).map_err(Stop::Failed)?;
+            self.keep(&agent, &spoken.value.to_value())
+                .map_err(Stop::Failed)?;
         }
     }
 
@@ -155,16 +160,16 @@ impl Run<'_> {
     fn find_tasks<'s>(
         &self,
         batch: &Batch,
-        answer: &Value,
+        answer: &Json,
         given: Option<&'s Source>,
-    ) -> Result<(Value, Origin<'s>), Box<Diagnostic>> {
+    ) -> Result<(Json, Origin<'s>), Box<Diagnostic>> {
         if let Some(source) = given {
             let (tasks, at) = plan::given(batch, source)?;
             return Ok((tasks, Origin::File(source, at)));
         }
         let (root, name) = match batch.source {
             SourceKind::StructuredOutput => {
-                (answer.clone(), format!("answer of {}", batch.trigger))
+                (answer.to_value(), format!("answer of {}", batch.trigger))
             }
             SourceKind::ContextVariable => (
                 self.context.to_value(),

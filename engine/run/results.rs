@@ -5,8 +5,9 @@ use serde_json::{Map, Value, json};
 use crate::{
     accept::Rejection,
     compile::Batch,
-    context::Outputs,
+    context::{Json, Outputs},
     contract::task_batches::{FailurePolicy, MergeStrategy},
+    graph::TaskIx,
     plan::Plan,
     schedule::{Cause, End},
 };
@@ -58,7 +59,7 @@ impl Status {
 pub(super) struct Fate {
     pub(super) end: Option<End>,
     pub(super) attempts: u32,
-    pub(super) rejection: Option<Rejection>,
+    pub(super) rejection: Option<Box<Rejection>>,
 }
 
 /// The status that a batch ends with.
@@ -88,19 +89,20 @@ pub(super) fn word(status: Status) -> &'static str {
 }
 
 /// What goes under the batch's context key.
-pub(super) fn merge(batch: &Batch, plan: &Plan, outputs: &Outputs, fates: &[Fate]) -> Value {
+pub(super) fn merge(batch: &Batch, plan: &Plan, outputs: &Outputs, fates: &[Fate]) -> Json {
     if batch.merge == MergeStrategy::CollectOutputs {
         let outputs = (0..plan.tasks().len()).filter_map(|it| outputs.get(it));
-        return outputs.map(|it| Value::clone(it)).collect();
+        let outputs: Vec<&str> = outputs.map(Json::text).collect();
+        return Json::of_text(format!("[{}]", outputs.join(",")));
     }
-    let mut results = Map::new();
+    let mut text = String::from("{");
     let mut failed = Map::new();
     let mut completed_tasks = Vec::new();
     for (ix, (task, fate)) in plan.tasks().iter().zip(fates).enumerate() {
         match outputs.get(ix) {
             Some(output) => {
-                completed_tasks.push(json!(&*task.id));
-                results.insert(task.id.to_string(), Value::clone(output));
+                completed_tasks.push(&*task.id);
+                text.extend([&json!(&*task.id).to_string(), ":", output.text(), ","]);
             }
             None => {
                 failed.insert(task.id.to_string(), failure(plan, ix, fate, fates));
@@ -118,10 +120,12 @@ pub(super) fn merge(batch: &Batch, plan: &Plan, outputs: &Outputs, fates: &[Fate
         "result_context_key": &*batch.context_key,
     });
     if !failed.is_empty() || batch.failure_policy == FailurePolicy::CollectErrors {
-        results.insert("_failed".to_owned(), Value::Object(failed));
+        let failed = Value::Object(failed);
+        text.push_str(&format!("\"_failed\":{failed},"));
     }
-    results.insert("_meta".to_owned(), meta);
-    Value::Object(results)
+    text.push_str(&format!("\"_meta\":{meta}}}"));
+    text.shrink_to_fit();
+    Json::of_text(text)
 }
 
 /// Why a task has no output.
@@ -148,12 +152,7 @@ fn failure(plan: &Plan, ix: usize, fate: &Fate, fates: &[Fate]) -> Value {
         }
         Some(End::Completed) | None => ("cancelled", "cancelled", "it never started".to_owned()),
     };
-    let needs = plan
-        .graph()
-        .tasks()
-        .nth(ix)
-        .map(|it| plan.graph().needs(it))
-        .unwrap_or_default();
+    let needs = plan.graph().needs(TaskIx::new(ix));
     let blocked_by: Vec<&str> = needs
         .iter()
         .filter(|it| fates[it.at()].end != Some(End::Completed))
@@ -172,7 +171,7 @@ fn failure(plan: &Plan, ix: usize, fate: &Fate, fates: &[Fate]) -> Value {
 
 /// Why a task was cancelled, for people.
 pub(super) fn because(plan: &Plan, cause: Cause) -> String {
-    let id = |it: crate::graph::TaskIx| &plan.tasks()[it.at()].id;
+    let id = |it: TaskIx| &plan.tasks()[it.at()].id;
     match cause {
         Cause::NeedsFailed(task) => format!("it needs `{}`, which failed", id(task)),
         Cause::BatchStopped(task) => format!("the batch stopped when `{}` failed", id(task)),

@@ -9,6 +9,7 @@ use super::{Hear, Run, Spoken, Stop};
 use crate::{
     accept::{self, Failure, Rejection},
     agent::Request,
+    context::Json,
     event::RunEvent,
     prompt::{self, Prompt},
     schedule::{Backoff, Jitter},
@@ -79,7 +80,7 @@ impl Run<'_> {
                         Ok(value) => {
                             let text = reply.text;
                             return Ok(Spoken {
-                                value,
+                                value: Json::written(&value),
                                 prompt: first,
                                 text,
                             });
@@ -146,11 +147,13 @@ impl Run<'_> {
         match &self.last_answer {
             None => input,
             Some((agent, value)) => {
-                let text = match value {
-                    Value::String(text) => text.clone(),
-                    other => other.to_string(),
+                let text = match value.text() {
+                    text if text.starts_with('"') => {
+                        &serde_json::from_str::<String>(text).unwrap_or_default()
+                    }
+                    text => text,
                 };
-                let text = prompt::cut(&text, prompt::MAX_FEEDBACK_BYTES);
+                let text = prompt::cut(text, prompt::MAX_FEEDBACK_BYTES);
                 format!("{input}\n\n[LAST TURN: {agent}]\n{text}")
             }
         }

@@ -14,7 +14,7 @@ use mozaiks::{
     accept::{self, Terms},
     agent::{Agent, Agents, Answer, Reply, Request, Usage},
     compile::{self, Workflow},
-    context::{Context, Sees, View},
+    context::{Context, Json, Sees, View},
     event::RunEvent,
     load::{self, Project},
     ownership::Require,
@@ -94,7 +94,7 @@ pub(crate) fn compare(out: &mut impl Write) -> io::Result<()> {
 /// Checks a large plan as a whole.
 pub(crate) fn accept_plan(out: &mut impl Write) -> io::Result<()> {
     let bench = Bench::new()?;
-    let value = serde_json::from_str(&plan_text("owning", 10_000))?;
+    let value = Json::of_text(plan_text("owning", 10_000));
     let taken = cpu::least(5, || {
         let before = cpu::here();
         let batch = &bench.workflow.batches[0];
@@ -315,7 +315,7 @@ async fn attempt(view: View, task: usize) -> bool {
         agent: "Worker".into(),
         kind: None,
         owned: Arc::new([]),
-        owned_as_written: serde_json::Value::Null,
+        owned_as_written: None,
         require: Require::Nothing,
         max_file_bytes: 1 << 20,
     };

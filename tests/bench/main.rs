@@ -10,6 +10,10 @@ use std::{
     io::{self, Write as _},
 };
 
+/// As in the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> io::Result<()> {
     let words: Vec<String> = env::args().skip(1).filter(|it| it != "--bench").collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();

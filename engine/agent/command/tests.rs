@@ -114,7 +114,7 @@ async fn requests() {
     let large = ["decomposition_plan", "completed_task_outputs", "results"];
     let large = large.map(|it| value["context"][it].to_string());
     expect![[r#"
-        {"batch_id":"batch","tasks":[]}
+        {"batch_id":"batch","tasks":[{"task_id":"a"},{"task_id":"b"}]}
         {"a":{"done":true}}
         {"a":{"done":true}}"#]]
     .assert_eq(&large.join("\n"));

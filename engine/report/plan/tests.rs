@@ -54,7 +54,13 @@ fn plan(tasks: &[(&str, &str, &[&str])]) -> Plan {
         })
         .collect();
     let origin = Origin::Reply("reply".to_owned());
-    plan::accept(&batch(), &Value::from(tasks), &origin, &Limits::default()).unwrap()
+    plan::accept(
+        &batch(),
+        &Value::from(tasks).into(),
+        &origin,
+        &Limits::default(),
+    )
+    .unwrap()
 }
 
 fn check(tasks: &[(&str, &str, &[&str])], format: Format, expected: Expect) {
