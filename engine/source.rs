@@ -2,9 +2,9 @@
 //!
 //! **Invariant:** reading is bounded. Size, depth, nodes and alias expansion have limits, so no text can hang or exhaust the program.
 //!
-//! YAML 1.2: `no`, `on` and `Yes` are strings. Duplicate keys, second documents and unknown tags are errors. JSON is read by the same reader.
+//! YAML 1.2: `no`, `on` and `Yes` are strings, and so are the keys `null` and `1`. Duplicate keys, second documents and unknown tags are errors. JSON is read by the same reader.
 
-use std::{fmt, ops::Range, sync::Arc};
+use std::{collections::HashMap, fmt, ops::Range, sync::Arc};
 
 use serde::{
     Deserialize, Deserializer,
@@ -15,12 +15,16 @@ use serde_saphyr::{Location, Spanned};
 
 use crate::diagnostic::{Code, Diagnostic, File, Place};
 
+mod fault;
+
 /// The largest file that is read, in bytes.
 pub const MAX_BYTES: usize = 16 << 20;
 /// The most values one file may hold, aliases expanded.
 const MAX_NODES: usize = 1_000_000;
-/// How deep values may nest.
-const MAX_DEPTH: usize = 64;
+/// The most values that anchors may name.
+const MAX_ANCHORED: usize = 100_000;
+/// How deep values may nest. Reading takes up to 35 KB of stack a level, of the 2 MB that a thread has.
+const MAX_DEPTH: usize = 48;
 
 /// A file that is YAML.
 #[derive(Debug)]
@@ -96,6 +100,7 @@ impl Source {
             strict_booleans: true,
             reject_unsupported_tags: true,
             reject_tagged_field_names: true,
+            null_as_string: true,
             leading_zero_numbers_as_strings: true,
             underscored_numbers_as_strings: true,
             with_snippet: false,
@@ -103,14 +108,23 @@ impl Source {
                 max_depth: MAX_DEPTH,
                 max_nodes: MAX_NODES,
                 max_events: 3 * MAX_NODES,
+                max_recorded_anchor_events: MAX_ANCHORED,
                 max_total_scalar_bytes: 2 * MAX_BYTES,
             },
         };
         let tree: Spanned<Tree> = serde_saphyr::from_str_with_options(&file.text, options)
-            .map_err(|error| explain(file, &error))?;
-        let root = place(tree, &file.text);
+            .map_err(|error| fault::explain(file, &error))?;
+        let root = place(tree, file)?;
         let file = Arc::clone(file);
         Ok(Source { file, root })
+    }
+
+    /// Reads a text that says of itself that it is JSON, so that what a comma too many may mean is not left to YAML.
+    pub fn parse_json(file: &Arc<File>) -> Result<Source, Diagnostic> {
+        match serde_json::from_str::<de::IgnoredAny>(&file.text) {
+            Ok(_) => Source::parse(file),
+            Err(error) => Err(fault::not_json(file, &error)),
+        }
     }
 
     pub fn value(&self) -> Value {
@@ -199,22 +213,32 @@ enum Tree {
     Map(Vec<(Spanned<String>, Spanned<Tree>)>),
 }
 
-/// Gives every value its bytes.
-fn place(tree: Spanned<Tree>, text: &str) -> Node {
-    let span = bytes(&tree.referenced, text);
+/// Gives every value its bytes. Keys that differ only in how they are written are one.
+fn place(tree: Spanned<Tree>, file: &Arc<File>) -> Result<Node, Diagnostic> {
+    let span = bytes(&tree.referenced, &file.text);
     let kind = match tree.value {
         Tree::Scalar(value) => Kind::Scalar(value),
-        Tree::List(items) => Kind::List(items.into_iter().map(|it| place(it, text)).collect()),
+        Tree::List(items) => {
+            let items = items.into_iter().map(|it| place(it, file));
+            Kind::List(items.collect::<Result<_, _>>()?)
+        }
         Tree::Map(entries) => {
-            let entries = entries.into_iter().map(|(key, value)| Entry {
-                key_span: bytes(&key.referenced, text),
-                key: key.value,
-                value: place(value, text),
+            let mut seen: HashMap<String, Range<usize>> = HashMap::with_capacity(entries.len());
+            let entries = entries.into_iter().map(|(key, value)| {
+                let key_span = bytes(&key.referenced, &file.text);
+                if let Some(first) = seen.insert(key.value.clone(), key_span.clone()) {
+                    return Err(fault::duplicate(file, &key.value, key_span, Some(first)));
+                }
+                Ok(Entry {
+                    key_span,
+                    key: key.value,
+                    value: place(value, file)?,
+                })
             });
-            Kind::Map(entries.collect())
+            Kind::Map(entries.collect::<Result<_, _>>()?)
         }
     };
-    Node { span, kind }
+    Ok(Node { span, kind })
 }
 
 fn bytes(location: &Location, text: &str) -> Range<usize> {
@@ -226,11 +250,25 @@ fn bytes(location: &Location, text: &str) -> Range<usize> {
             .find(|it| text.is_char_boundary(*it))
             .unwrap_or(0)
     };
-    let start = floor(span.byte_offset().map_or(0, |it| it as usize));
+    let start = match span.byte_offset() {
+        Some(offset) => floor(offset as usize),
+        // What breaks the syntax is told by line and column alone.
+        None => byte_of(text, location.line() as usize, location.column() as usize),
+    };
     let length = span.byte_len().map_or(0, |it| it as usize);
     let end = floor(start.saturating_add(length)).max(start);
     let blank = text[start..end].trim_end();
     start..start + blank.len()
+}
+
+/// The byte at a line and column, both from 1; the end of the line if it is shorter.
+fn byte_of(text: &str, line: usize, column: usize) -> usize {
+    let mut lines = text.split_inclusive('\n');
+    let above = lines.by_ref().take(line.saturating_sub(1));
+    let before: usize = above.map(str::len).sum();
+    let line = lines.next().unwrap_or_default().trim_end();
+    let in_line = line.char_indices().nth(column.saturating_sub(1));
+    before + in_line.map_or(line.len(), |it| it.0)
 }
 
 impl<'de> Deserialize<'de> for Tree {
@@ -300,103 +338,5 @@ impl<'de> Visitor<'de> for TreeVisitor {
     }
 }
 
-/// Says in our words what the reader found.
-fn explain(file: &Arc<File>, error: &serde_saphyr::Error) -> Diagnostic {
-    use serde_saphyr::Error;
-    let mut error = error.without_snippet();
-    // What goes wrong behind an alias is told at the alias, with the cause inside.
-    while let Error::AliasError { error: inner, .. } = error {
-        error = inner.without_snippet();
-    }
-    let span = error
-        .location()
-        .map(|it| bytes(&it, &file.text))
-        .unwrap_or(0..0);
-    let at = Place {
-        file: Arc::clone(file),
-        span,
-    };
-    if let Some(tab) = tab_before(&at).filter(|_| error.to_string().contains("tab")) {
-        return Diagnostic::error(Code::TabIndent, "a tab indents this line")
-            .at(tab)
-            .help("YAML indents with spaces: replace the tab");
-    }
-    let diagnostic = match error {
-        Error::DuplicateMappingKey { key, .. } => {
-            let key = key.clone().unwrap_or_default();
-            let message = format!("the key `{key}` stands twice in one mapping");
-            let first = first_key(&file.text, &at, &key);
-            let diagnostic = Diagnostic::error(Code::DuplicateKey, message)
-                .help("keep one of them; the other would be lost without a word");
-            match first {
-                Some(first) => diagnostic.related(first, "it stands here first"),
-                None => diagnostic,
-            }
-        }
-        Error::MultipleDocuments { .. } => {
-            Diagnostic::error(Code::ManyDocuments, "a second YAML document begins here")
-                .help("one file holds one document: take out `---` and what follows it")
-        }
-        Error::Budget { .. }
-        | Error::AliasReplayLimitExceeded { .. }
-        | Error::AliasExpansionLimitExceeded { .. }
-        | Error::AliasReplayStackDepthExceeded { .. } => {
-            let message = format!("too much for one file: {error}");
-            let help = format!(
-                "a file holds at most {MAX_NODES} values, nested {MAX_DEPTH} deep, aliases expanded"
-            );
-            Diagnostic::error(Code::TooLarge, message).help(help)
-        }
-        _ => Diagnostic::error(Code::YamlSyntax, first_line(&error.to_string()))
-            .help("see whether this line, or the one above it, is indented like its neighbours"),
-    };
-    diagnostic.at(at)
-}
-
-/// The first tab that indents a line, from the line of a place on.
-fn tab_before(place: &Place) -> Option<Place> {
-    let text = &place.file.text;
-    let mut start = text[..place.span.start].rfind('\n').map_or(0, |it| it + 1);
-    for line in text[start..].split_inclusive('\n') {
-        let indent = line.len() - line.trim_start().len();
-        if let Some(at) = line[..indent].find('\t') {
-            let file = Arc::clone(&place.file);
-            let at = start + at;
-            return Some(Place {
-                file,
-                span: at..at + 1,
-            });
-        }
-        start += line.len();
-    }
-    None
-}
-
-/// The line above `second` that has the same key at the same depth.
-fn first_key(text: &str, second: &Place, key: &str) -> Option<Place> {
-    let line_start = text[..second.span.start].rfind('\n').map_or(0, |it| it + 1);
-    let indent = second.span.start - line_start;
-    let mut end = line_start.checked_sub(1)?;
-    loop {
-        let start = text[..end].rfind('\n').map_or(0, |it| it + 1);
-        let line = &text[start..end];
-        let found = line
-            .get(indent..)
-            .filter(|it| it.trim_start_matches(['"', '\'']).starts_with(key));
-        let before_is_blank = line
-            .get(..indent)
-            .is_some_and(|it| it.trim_matches([' ', '-']).is_empty());
-        if found.is_some() && before_is_blank {
-            let span = start + indent..start + indent + key.len();
-            let file = Arc::clone(&second.file);
-            return Some(Place { file, span });
-        }
-        end = start.checked_sub(1)?;
-    }
-}
-
-fn first_line(text: &str) -> String {
-    let line = text.lines().next().unwrap_or_default();
-    let line = line.split(" at line ").next().unwrap_or_default();
-    line.strip_prefix("error: ").unwrap_or(line).to_owned()
-}
+#[cfg(test)]
+mod tests;

@@ -154,7 +154,11 @@ fn read_plan(path: &Path) -> Result<Source, Diagnostic> {
             format!("cannot read the plan `{name}`: {error}"),
         )
     })?;
-    Source::parse(&source::decode(&name, bytes)?)
+    let file = source::decode(&name, bytes)?;
+    match path.extension().and_then(|it| it.to_str()) {
+        Some("json") => Source::parse_json(&file),
+        _ => Source::parse(&file),
+    }
 }
 
 /// Runs a future to its end on a runtime of its own. The first Ctrl-C cancels, the second ends the program at once.

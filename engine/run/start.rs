@@ -111,7 +111,8 @@ fn read(variable: &Variable) -> Result<Value, Diagnostic> {
         _ => FileFormat::Text,
     };
     match variable.format.unwrap_or_else(by_ending) {
-        FileFormat::Json | FileFormat::Yaml => Ok(Source::parse(&file)?.value()),
+        FileFormat::Json => Ok(Source::parse_json(&file)?.value()),
+        FileFormat::Yaml => Ok(Source::parse(&file)?.value()),
         FileFormat::Text => Ok(Value::from(file.text.clone())),
     }
 }
