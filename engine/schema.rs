@@ -18,6 +18,7 @@ use crate::{
 mod files;
 mod narrow;
 mod unacted;
+mod walk;
 
 pub use files::{FileKind, WorkflowNames, text};
 
@@ -50,12 +51,21 @@ impl Schema {
         for error in self.validator.iter_errors(&value) {
             self.explain(&error, source, &mut diagnostics);
         }
+        keep_the_telling(&mut diagnostics);
+        diagnostics.extend(self.fractions(&value, source));
         diagnostics.extend(unacted::warnings(&self.json, &value, source));
-        let typed = read_typed(value, source, &mut diagnostics);
         if diagnostics.iter().any(Diagnostic::is_error) {
             return (None, diagnostics);
         }
-        (typed, diagnostics)
+        match serde_path_to_error::deserialize::<_, T>(&value) {
+            Ok(typed) => (Some(typed), diagnostics),
+            Err(error) => {
+                let place = source.place(&json_pointer(error.path()));
+                let message = error.inner().to_string();
+                diagnostics.push(Diagnostic::error(Code::WrongType, message).at(place));
+                (None, diagnostics)
+            }
+        }
     }
 
     fn explain(&self, error: &ValidationError<'_>, source: &Source, into: &mut Vec<Diagnostic>) {
@@ -115,6 +125,22 @@ impl Schema {
         into.push(diagnostic);
     }
 
+    /// Numbers such as `4.0`, which JSON Schema takes for an integer and our types do not.
+    fn fractions(&self, value: &Value, source: &Source) -> Vec<Diagnostic> {
+        let mut found = Vec::new();
+        walk::visit(&self.json, value, &mut |schema, value, at| {
+            if wants_integer(schema)
+                && value.as_f64().is_some_and(|it| it.fract() == 0.0)
+                && value.is_f64()
+            {
+                let message = format!("expected an integer, found the number `{value}`");
+                let place = source.place(at);
+                found.push(Diagnostic::error(Code::WrongType, message).at(place));
+            }
+        });
+        found
+    }
+
     /// The keys that an object could have where an unknown one was met.
     fn keys_beside(&self, error: &ValidationError<'_>) -> Vec<String> {
         let keyword = error.schema_path().as_str();
@@ -131,35 +157,36 @@ impl Schema {
     }
 }
 
-/// Types take integers more strictly than JSON Schema, for which `4.0` is one. Mends each such number to find the next.
-fn read_typed<T: DeserializeOwned>(
-    mut value: Value,
-    source: &Source,
-    into: &mut Vec<Diagnostic>,
-) -> Option<T> {
-    loop {
-        let error = match serde_path_to_error::deserialize::<_, T>(&value) {
-            Ok(typed) => return Some(typed),
-            Err(error) => error,
+/// Where a word of another type stands for one of a few words, one fault is enough: the one that tells more.
+fn keep_the_telling(faults: &mut Vec<Diagnostic>) {
+    let of = |code: Code, faults: &[Diagnostic]| -> Vec<Diagnostic> {
+        let faults = faults.iter().filter(|it| it.code == code);
+        faults.cloned().collect()
+    };
+    for word in of(Code::NotAllowed, faults) {
+        let is_quoted = word.found.iter().any(|it| word.allowed.contains(it));
+        let less = if is_quoted {
+            Code::NotAllowed
+        } else {
+            Code::WrongType
         };
-        let at = json_pointer(error.path());
-        match value.pointer_mut(&at) {
-            Some(number) if number.is_f64() => {
-                let message = format!("expected an integer, found the number `{number}`");
-                let place = source.place(&at);
-                into.push(Diagnostic::error(Code::WrongType, message).at(place));
-                *number = Value::from(1);
-            }
-            _ => {
-                // What the schema refused already, the type refuses too.
-                if !into.iter().any(Diagnostic::is_error) {
-                    let message = error.inner().to_string();
-                    let place = source.place(&at);
-                    into.push(Diagnostic::error(Code::WrongType, message).at(place));
-                }
-                return None;
-            }
+        if of(Code::WrongType, faults)
+            .iter()
+            .any(|it| it.at == word.at)
+        {
+            faults.retain(|it| it.code != less || it.at != word.at);
         }
+    }
+}
+
+fn wants_integer(schema: &Value) -> bool {
+    match schema.get("type") {
+        Some(Value::String(it)) => it == "integer",
+        Some(Value::Array(all)) => {
+            let has = |name: &str| all.iter().any(|it| it == name);
+            has("integer") && !has("number")
+        }
+        _ => false,
     }
 }
 
@@ -229,12 +256,13 @@ fn branch_root<'a>(branches: &'a [Vec<ValidationError<'static>>]) -> &'a str {
 fn nearest_branch<'a>(
     branches: &'a [Vec<ValidationError<'static>>],
 ) -> impl Iterator<Item = &'a ValidationError<'static>> {
+    let root = branch_root(branches);
     let distance = |branch: &&Vec<ValidationError<'static>>| {
         let count =
             |wanted: fn(&Kind) -> bool| branch.iter().filter(|it| wanted(it.kind())).count();
         let constants = count(|it| matches!(it, Kind::Constant { .. }));
         let types = branch.iter().filter(|it| {
-            matches!(it.kind(), Kind::Type { .. }) && it.instance_path().as_str().is_empty()
+            matches!(it.kind(), Kind::Type { .. }) && it.instance_path().as_str() == root
         });
         (constants, types.count(), branch.len())
     };
@@ -325,15 +353,23 @@ pub fn describe(value: &Value) -> String {
     }
 }
 
-/// A value as it would be written, cut where it is long.
+/// A value as it would be written, on one line, cut where it is long.
 fn show(value: &Value) -> String {
     const SHOWN: usize = 60;
     let text = match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    match text.char_indices().nth(SHOWN) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text,
+    let mut shown = String::new();
+    for (ix, char) in text.chars().enumerate() {
+        match char {
+            _ if ix == SHOWN => return shown + "…",
+            char if char.is_control() => shown.extend(char.escape_debug()),
+            char => shown.push(char),
+        }
     }
+    shown
 }
+
+#[cfg(test)]
+mod tests;

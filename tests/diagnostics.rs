@@ -75,13 +75,13 @@ conveyors:
 ",
         expect![[r#"
             error MZ203 task_batches.yaml:1:10 expected an integer, found the text `1`
-            error MZ204 task_batches.yaml:1:10 `1` is not allowed here
             error MZ202 task_batches.yaml:3:5 the key `decomposition_agent` is missing
             error MZ201 task_batches.yaml:4:5 unknown key `decomposition_agnt` (decomposition_agent?)
             error MZ205 task_batches.yaml:6:18 `0` is below the least allowed, 1
             error MZ204 task_batches.yaml:7:21 `fail_bach` is not allowed here (fail_batch?)
             error MZ203 task_batches.yaml:8:18 expected an integer, found the text `2`
             error MZ203 task_batches.yaml:9:26 expected `true` or `false`, found the text `yes`
+            error MZ203 task_batches.yaml:10:22 expected an integer, found the number `4.0`
         "#]],
     );
 }

@@ -28,16 +28,16 @@ pub(super) fn narrow(schema: &mut Value, names: &WorkflowNames) {
             for (name, property) in properties {
                 let has = |list: &[&str]| list.contains(&name.as_str());
                 if has(AGENTS) {
-                    set(property, &names.agents, &["user", "terminate"], name);
+                    set(property, &names.agents, special(name));
                 } else if has(VARIABLES) {
-                    set(property, &names.variables, &[], name);
+                    set(property, &names.variables, &[]);
                 } else if has(MODELS) {
-                    set(property, &names.models, &["DecomposedTask"], name);
+                    set(property, &names.models, &["DecomposedTask"]);
                 } else if name == "writes" {
-                    property["propertyNames"] = json!({ "enum": names.variables });
+                    set_keys(property, &names.variables);
                 } else if name == "registry" {
-                    property["propertyNames"] = json!({ "enum": names.agents });
-                    property["additionalProperties"] = json!({ "enum": nullable(&names.models) });
+                    set_keys(property, &names.agents);
+                    set_values(property, &names.models);
                 }
             }
         }
@@ -49,14 +49,17 @@ pub(super) fn narrow(schema: &mut Value, names: &WorkflowNames) {
     }
 }
 
-fn set(property: &mut Value, names: &[String], special: &[&str], name: &str) {
-    let is_transition = matches!(name, "source_agent" | "target_agent" | "initial_agent");
-    let special = special
-        .iter()
-        .filter(|_| is_transition || name == "task_model");
-    let mut all: Vec<Value> = names.iter().map(|it| json!(it)).collect();
-    all.extend(special.map(|it| json!(it)));
-    if all.is_empty() {
+/// What may stand for an agent in a transition.
+fn special(name: &str) -> &'static [&'static str] {
+    match name {
+        "target_agent" => &["user", "terminate"],
+        "source_agent" | "initial_agent" => &["user"],
+        _ => &[],
+    }
+}
+
+fn set(property: &mut Value, names: &[String], special: &[&str]) {
+    if names.is_empty() {
         return;
     }
     let target = match property.get_mut("items") {
@@ -66,14 +69,24 @@ fn set(property: &mut Value, names: &[String], special: &[&str], name: &str) {
     if let Some(target) = target.as_object_mut() {
         let is_nullable = target.get("type").is_some_and(Value::is_array);
         target.shift_remove("pattern");
-        if is_nullable {
-            all.push(Value::Null);
-        }
-        target.insert("enum".to_owned(), Value::Array(all));
+        let names = names.iter().map(String::as_str);
+        let names = names.chain(special.iter().copied()).map(Value::from);
+        let names = names.chain(is_nullable.then_some(Value::Null));
+        target.insert("enum".to_owned(), names.collect());
     }
 }
 
-fn nullable(names: &[String]) -> Vec<Value> {
-    let names = names.iter().map(|it| json!(it));
-    names.chain([Value::Null]).collect()
+fn set_keys(property: &mut Value, names: &[String]) {
+    if !names.is_empty() {
+        property["propertyNames"] = json!({ "enum": names });
+    }
+}
+
+/// Of a map, whose values have the schema of the keys that are not blank.
+fn set_values(property: &mut Value, names: &[String]) {
+    let values = property.get_mut("patternProperties");
+    let values = values.and_then(Value::as_object_mut);
+    for value in values.into_iter().flat_map(|it| it.values_mut()) {
+        set(value, names, &[]);
+    }
 }
