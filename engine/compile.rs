@@ -353,3 +353,6 @@ fn runtime(agent: &Agent, default: Option<&Runtime>) -> Runtime {
         serde_json::from_value(openai).expect("every field of `openai` has a default")
     })
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -46,7 +46,7 @@ impl Compiler<'_> {
         }
         for (ix, conveyor) in part.value.conveyors.iter().enumerate() {
             let at = format!("/conveyors/{ix}");
-            self.once(&mut ids, &conveyor.id, part.at(&format!("{at}/id")));
+            let is_new = self.once(&mut ids, &conveyor.id, part.at(&format!("{at}/id")));
             self.expect_agent(
                 &part.source,
                 &format!("{at}/decomposition_agent"),
@@ -74,7 +74,8 @@ impl Compiler<'_> {
                         .help(help),
                 );
             }
-            for key in ["results", "status"] {
+            // Two conveyors of one name write the same keys; once told is enough.
+            for key in ["results", "status"].into_iter().filter(|_| is_new) {
                 let key = format!("{}_{key}", conveyor.id);
                 self.own_key(&mut keys, &key, part.at(&format!("{at}/id")));
             }
@@ -99,16 +100,16 @@ impl Compiler<'_> {
         }
     }
 
-    fn once(&mut self, ids: &mut BTreeMap<String, Place>, id: &Name, at: Place) {
+    /// Whether the id is new.
+    fn once(&mut self, ids: &mut BTreeMap<String, Place>, id: &Name, at: Place) -> bool {
         match ids.get(id.as_str()) {
             Some(first) => {
                 let message = format!("the batch id `{id}` stands twice");
                 let diagnostic = Diagnostic::error(Code::DuplicateName, message).at(at);
                 self.push(diagnostic.related(first.clone(), "it stands here first"));
+                false
             }
-            None => {
-                ids.insert(id.to_string(), at);
-            }
+            None => ids.insert(id.to_string(), at).is_none(),
         }
     }
 

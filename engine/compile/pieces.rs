@@ -26,7 +26,7 @@ impl Compiler<'_> {
             if batch.form == Form::Batch {
                 self.task_model(batch, &at, ix, shapes);
                 match batch.source {
-                    SourceKind::ContextVariable => self.save_step(batch, &at, agents),
+                    SourceKind::ContextVariable => self.save_step(batch, batches, &at, agents),
                     SourceKind::StructuredOutput => self.planner_output(batch, &at, agents),
                 }
             } else {
@@ -69,26 +69,21 @@ impl Compiler<'_> {
     }
 
     /// Something has to write the variable the tasks are read from.
-    fn save_step(&mut self, batch: &Batch, at: &str, agents: &BTreeMap<String, AgentSpec>) {
+    fn save_step(
+        &mut self,
+        batch: &Batch,
+        batches: &[Batch],
+        at: &str,
+        agents: &BTreeMap<String, AgentSpec>,
+    ) {
         let part = &self.bundle.task_batches;
-        let variable = batch
-            .path
-            .split('.')
-            .map(str::trim)
-            .find(|it| !it.is_empty())
-            .unwrap_or_default();
+        let variable = root(&batch.path);
         let place = part.at(&format!("{at}/source/path"));
         self.expect_variable(variable, place.clone());
         let is_written = agents
             .values()
             .any(|it| it.writes.iter().any(|(name, _)| name == variable));
-        let is_result = self
-            .bundle
-            .task_batches
-            .value
-            .batches
-            .iter()
-            .any(|it| it.result.context_key.as_str() == variable);
+        let is_result = batches.iter().any(|it| &*it.context_key == variable);
         let declared = self.bundle.context_variables.as_ref();
         let source = declared.and_then(|it| it.value.definitions.get(variable)?.source.as_ref());
         let is_given = variable == "input"
@@ -176,7 +171,7 @@ impl Compiler<'_> {
             .value
             .batches
             .iter()
-            .any(|it| it.source.path.starts_with(&*batch.context_key));
+            .any(|it| root(&it.source.path) == &*batch.context_key);
         if has_reader || is_source {
             return;
         }
@@ -187,4 +182,10 @@ impl Compiler<'_> {
         let help = "add an agent that puts them together, and list the key for it in `context_variables.yaml`";
         self.missing(message, part.at(at), help.to_owned());
     }
+}
+
+/// The first part of a dotted path: the variable that it starts at.
+fn root(path: &str) -> &str {
+    let mut parts = path.split('.').map(str::trim);
+    parts.find(|it| !it.is_empty()).unwrap_or_default()
 }

@@ -279,8 +279,10 @@ impl Compiler<'_> {
                 When::Equals { key, value }
             }
             (_, Some(ConditionType::ContextExpression)) => {
-                let text = rule.context_expression.as_deref().unwrap_or_default();
-                self.expression(text, place("context_expression"))
+                let text = rule.context_expression.as_deref();
+                text.map_or(When::Never, |it| {
+                    self.expression(it, place("context_expression"))
+                })
             }
             (_, Some(ConditionType::ToolCalled)) => {
                 let message = "`tool_called` never holds: tools are not run by this version";

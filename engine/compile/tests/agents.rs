@@ -1,0 +1,129 @@
+use super::*;
+
+fn show(workflow: &Workflow) -> String {
+    let agents = workflow.agents.values().map(|it| {
+        let shape = it.shape.as_ref().map(|it| it.name().to_owned());
+        format!(
+            "{} {:?} {shape:?} {:?} {:?} {}\n",
+            it.name,
+            it.instruction,
+            it.reads,
+            it.writes,
+            it.home.display()
+        )
+    });
+    agents.collect()
+}
+
+#[test]
+fn an_agent_has_one_definition_and_what_it_needs() {
+    check(
+        "\
+=== agents
+agents:
+  - {name: A, system_message: one}
+  - {name: A, system_message: two}
+  - {name: B}
+  - {name: C, runtime: {kind: template}}
+  - {name: D, runtime: {kind: template, template: x, template_file: y}}
+  - {name: E, structured_outputs_required: true, system_message: x}
+  - {name: F, system_message: ' '}
+",
+        nothing,
+        expect![[r#"
+            error MZ303 agents:3:12 the agent `A` is defined twice; agents:2:12 it is defined here first
+            error MZ202 agents:4:12 `B` is asked through a model, but has no instruction
+            error MZ207 agents:5:24 a template agent has either `template` or `template_file`
+            error MZ207 agents:6:24 a template agent has either `template` or `template_file`
+            error MZ309 agents:7:44 `E` must answer with a model, but none is registered for it
+            error MZ202 agents:8:12 `F` is asked through a model, but has no instruction
+        "#]],
+    );
+}
+
+#[test]
+fn instructions_runtimes_and_homes() {
+    check(
+        "\
+=== orchestrator
+defaults: {runtime: {kind: scripted, replies: [x]}}
+=== agents
+agents:
+  - name: A
+    prompt_sections: [{heading: ' [ROLE] ', content: ' be ${x} {{ y }} '}, {content: second}]
+    prompt_sections_custom: [{content: never}]
+    system_message: never
+  - {name: B, prompt_sections_custom: [{heading: H, content: c}], system_message: never}
+  - {name: C, system_message: ' plain '}
+=== agents/S
+{name: S, writes: {v: ''}}
+=== task_batches
+conveyors: [{id: c, decomposition_agent: S, execution_agents: [A]}]
+",
+        show,
+        expect![[r#"
+            A "[ROLE]\nbe ${x} {{ y }}\n\nsecond" None Model [] /project/workflows/W
+            B "H\nc" None Model [] /project/workflows/W
+            C " plain " None Model [] /project/workflows/W
+            S "" Some("Plan") Plan [("v", "")] /project/folder
+        "#]],
+    );
+}
+
+#[test]
+fn what_is_written_has_to_be_there() {
+    check(
+        &format!(
+            "\
+=== structured_outputs
+registry: {{W: M}}
+models:
+  M: {{type: model, fields: {{a: {{type: list, items: N}}, d: {{type: dict}}}}}}
+  N: {{type: model, fields: {{b: {{type: str}}}}}}
+=== context_variables
+definitions: {{v: {{}}, w: {{}}, x: {{}}, y: {{}}, z: {{}}}}
+=== agents
+agents:
+  - name: W
+    writes: {{v: a, w: a.0.b, x: a.0.c, y: d.any.thing, z: '', u: a.b}}
+    runtime: {{kind: scripted, replies: [x]}}
+  - {{name: V, writes: {{v: any.thing}}, runtime: {{kind: scripted, replies: [x]}}}}
+"
+        ),
+        nothing,
+        expect![[r#"
+            error MZ310 agents:3:33 `a.0.c` leads nowhere in `M`: `a.0` is a mapping (`N`), and has no `c`; it has `b`
+            error MZ304 agents:3:63 the variable `u` is not declared
+            error MZ310 agents:3:66 `a.b` leads nowhere in `M`: `a` is a list, and has no `b`
+        "#]],
+    );
+}
+
+#[test]
+fn a_planner_without_a_model_is_read_as_a_plan() {
+    check(
+        &format!(
+            "\
+=== structured_outputs
+registry: {{Q: M}}
+models:
+  M: {{type: model, fields: {{DecompositionPlan: {{type: D}}}}}}
+  D: {{type: model, fields: {{tasks: {{type: list, items: dict}}}}}}
+=== task_batches
+conveyors:
+  - {{id: c, decomposition_agent: P, execution_agents: [A]}}
+  - {{id: d, decomposition_agent: Q, execution_agents: [A]}}
+=== agents/Q
+{{name: Q, runtime: {{kind: scripted, replies: [x]}}}}
+{AGENTS}"
+        ),
+        show,
+        expect![[r#"
+            A "" None Model [] /project/workflows/W
+            B "" None Model [] /project/workflows/W
+            P "" Some("Plan") Plan [] /project/workflows/W
+            Q "" Some("M") Model [] /project/folder
+            Z "" None Model [] /project/workflows/W
+        "#]],
+    );
+}
