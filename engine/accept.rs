@@ -198,6 +198,7 @@ fn judge(text: &str, shape: Option<&Shape>, terms: &Terms) -> Result<Output, Rej
             let fitted = fit(&raw, shape)?;
             (fitted.0, fitted.1, raw)
         }
+        None if is_blank(text) => return Err(Rejection::new(Failure::Empty, EMPTY)),
         None => {
             // What is no object stands as it was written.
             let value = Some(loose(text)).filter(Value::is_object);
@@ -210,9 +211,14 @@ fn judge(text: &str, shape: Option<&Shape>, terms: &Terms) -> Result<Output, Rej
         Value::String(text) => Map::from_iter([("agent_message".to_owned(), Value::String(text))]),
         other => Map::from_iter([("agent_message".to_owned(), json!(other.to_string()))]),
     };
-    same("task_id", &mut object, &json!(&*terms.task_id))?;
-    if let Some(kind) = &terms.kind {
-        same("kind", &mut object, kind)?;
+    let task_id = json!(&*terms.task_id);
+    let identity = [("task_id", Some(&task_id)), ("kind", terms.kind.as_deref())];
+    for (key, wanted) in identity {
+        let Some(wanted) = wanted else { continue };
+        // What the answer says counts, also where its model has no room for it.
+        same(key, raw.get(key), wanted)?;
+        same(key, files::unwrapped(&raw).get(key), wanted)?;
+        object.insert(key.to_owned(), wanted.clone());
     }
 
     let files = files::collect(&raw, terms.max_file_bytes)?;
@@ -244,24 +250,21 @@ fn judge(text: &str, shape: Option<&Shape>, terms: &Terms) -> Result<Output, Rej
     })
 }
 
-/// A stated identity must be the task's; a blank or missing one becomes it.
-fn same(key: &str, object: &mut Map<String, Value>, wanted: &Value) -> Result<(), Rejection> {
-    let stated = object.get(key).filter(|it| match it {
-        Value::Null => false,
-        Value::String(text) => !text.trim().is_empty(),
-        _ => true,
-    });
-    let is_same = stated.is_none_or(|it| match (it, wanted) {
-        (Value::String(it), Value::String(wanted)) => it.trim() == wanted.trim(),
-        (it, wanted) => it == wanted,
-    });
-    if is_same {
-        object.insert(key.to_owned(), wanted.clone());
-        return Ok(());
+/// A stated identity must be the task's; a blank or missing one is none.
+fn same(key: &str, stated: Option<&Value>, wanted: &Value) -> Result<(), Rejection> {
+    let is_same = match (stated, wanted) {
+        (None | Some(Value::Null), _) => true,
+        (Some(Value::String(it)), _) if it.trim().is_empty() => true,
+        (Some(Value::String(it)), Value::String(wanted)) => it.trim() == wanted.trim(),
+        (Some(it), wanted) => it == wanted,
+    };
+    match stated {
+        Some(found) if !is_same => {
+            let message = format!("the answer says `{key}` is {found}, but the task's is {wanted}");
+            Err(Rejection::new(Failure::WrongTask, message))
+        }
+        _ => Ok(()),
     }
-    let found = object.get(key).unwrap_or(&Value::Null);
-    let message = format!("the answer says `{key}` is {found}, but the task's is {wanted}");
-    Err(Rejection::new(Failure::WrongTask, message))
 }
 
 /// JSON where the text is JSON, else the text.
@@ -276,9 +279,16 @@ fn loose(text: &str) -> Value {
     }
 }
 
+const EMPTY: &str = "the answer is empty";
+
+fn is_blank(text: &str) -> bool {
+    let is_blank = |it: char| it.is_whitespace() || it == '\u{feff}';
+    text.chars().all(is_blank)
+}
+
 fn read(text: &str) -> Result<Value, Rejection> {
-    if text.trim().is_empty() {
-        return Err(Rejection::new(Failure::Empty, "the answer is empty"));
+    if is_blank(text) {
+        return Err(Rejection::new(Failure::Empty, EMPTY));
     }
     match read::read(text) {
         Ok(reading) => Ok(reading.value),
@@ -304,3 +314,6 @@ fn fitted(text: &str, shape: &Shape) -> Result<(Value, Vec<String>), Rejection> 
     let fitted = read(text).and_then(|value| fit(&value, shape));
     fitted.map_err(|rejection| rejection.with_answer(text))
 }
+
+#[cfg(test)]
+mod tests;

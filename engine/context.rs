@@ -149,3 +149,6 @@ impl View {
         names.filter_map(|it| Some((it, self.context.get(it)?)))
     }
 }
+
+#[cfg(test)]
+mod tests;

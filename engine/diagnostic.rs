@@ -89,7 +89,7 @@ impl Diagnostic {
         Diagnostic {
             code,
             severity: Severity::Error,
-            message: message.into(),
+            message: one_line(message.into()),
             at: None,
             related: Vec::new(),
             found: None,
@@ -149,6 +149,24 @@ impl Diagnostic {
             .cmp(&key(other))
             .then_with(|| self.code.as_str().cmp(other.code.as_str()))
     }
+}
+
+/// A text in which what a planner or a file wrote cannot begin a line, move a cursor, or hide.
+fn one_line(text: String) -> String {
+    if !text.contains(is_unseen) {
+        return text;
+    }
+    let shown = |it: char| match it {
+        it if is_unseen(it) => it.escape_unicode().collect::<String>(),
+        it => it.to_string(),
+    };
+    text.chars().map(shown).collect()
+}
+
+/// Control characters, and those that have no width or turn the direction of a text.
+fn is_unseen(char: char) -> bool {
+    char.is_control()
+        || matches!(char, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// Sorts by place and takes out what was found twice.

@@ -20,6 +20,9 @@ use crate::{
 mod check;
 mod task;
 
+/// How many faults of one plan are told.
+const MAX_FAULTS: usize = 100;
+
 /// Tasks that may be carried out, in the order the planner wrote them.
 #[derive(Debug)]
 pub struct Plan {
@@ -99,7 +102,7 @@ pub fn find(batch: &Batch, root: &Value) -> Result<Json, Box<Diagnostic>> {
         }
     };
     let parsed = match &*found {
-        Value::String(text) => serde_json::from_str(text).ok(),
+        Value::String(text) => parsed_text(text),
         _ => None,
     };
     match parsed.as_ref().unwrap_or(&*found) {
@@ -150,7 +153,7 @@ pub fn given(batch: &Batch, source: &Source) -> Result<(Json, String), Box<Diagn
 /// Accepts a task list as a whole, or says everything that is wrong with it.
 ///
 /// # Errors
-/// Every fault, by place.
+/// Every fault, by place; of very many the first, and how many more there are.
 pub fn accept(
     batch: &Batch,
     tasks: &Json,
@@ -231,5 +234,25 @@ fn place(faults: Vec<Fault>, tasks: &Json, origin: &Origin<'_>) -> Vec<Diagnosti
     });
     let mut placed: Vec<Diagnostic> = placed.collect();
     crate::diagnostic::sort(&mut placed);
+    if let Some(next) = placed.get(MAX_FAULTS) {
+        let more = placed.len() - MAX_FAULTS;
+        let message = format!("and {more} more faults, after the first {MAX_FAULTS}");
+        let last = Diagnostic::error(next.code, message);
+        placed.truncate(MAX_FAULTS);
+        placed.push(last);
+    }
     placed
 }
+
+/// What a text that is JSON says. A planner that packs JSON into JSON may not lose a key by it either.
+fn parsed_text(text: &str) -> Option<Value> {
+    let file = File {
+        name: String::new(),
+        text: text.to_owned(),
+    };
+    let source = Source::parse_json(&Arc::new(file)).ok()?;
+    Some(source.value())
+}
+
+#[cfg(test)]
+mod tests;

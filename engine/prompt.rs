@@ -1,7 +1,7 @@
 //! What one attempt is told.
 //!
 //! **Invariant:** stable text comes first, so that an endpoint can reuse what it has read before.
-//! **Invariant:** what a worker wrote is quoted as JSON. Nothing in it is expanded, and each part has a limit.
+//! **Invariant:** what a worker wrote is quoted as JSON, but for its own answer that was rejected, which comes last. Nothing in it is expanded, and each part has a limit.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -87,7 +87,8 @@ fn join(instruction: &str, variables: &str) -> String {
 fn variable_lines<'a>(variables: impl Iterator<Item = (&'a str, &'a Value)>) -> String {
     let lines = variables.map(|(name, value)| {
         let value = match value {
-            Value::String(text) => text.clone(),
+            // A text of several lines would look like other variables.
+            Value::String(text) if !text.contains(char::is_control) => text.clone(),
             other => other.to_string(),
         };
         (name.to_uppercase(), value)
@@ -136,3 +137,6 @@ pub fn cut(text: &str, limit: usize) -> String {
 fn quoted(text: &str) -> Value {
     Value::from(text)
 }
+
+#[cfg(test)]
+mod tests;

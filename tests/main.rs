@@ -4,6 +4,7 @@ mod architecture;
 mod codes;
 mod diagnostics;
 mod examples;
+mod given;
 mod harness;
 mod plans;
 mod routing;

@@ -87,7 +87,7 @@ DecompositionPlan:
             MZ410 6:7 task `c` owns no path, but batch `c` requires it
             MZ405 6:69 task `c` depends on `bb`, which is no task of this plan
             MZ402 7:7 item 5 of the task list is the text `nonsense`, not a task
-            MZ403 8:17 `_meta` cannot be the id of a task: the results use this name for something else
+            MZ403 8:17 the id of task 6 is `_meta`, a name that the results use for something else
             MZ413 8:73 `owned_paths` of task number 6 is the text `q`, not a list of paths
             MZ403 9:7 task 7 has no `task_id`
             MZ413 10:69 `owned_paths` of task `d` is the text `d.md`, not a list of paths

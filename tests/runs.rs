@@ -233,6 +233,107 @@ fn a_plan_that_is_refused_starts_nothing_and_exits_2() {
 }
 
 #[test]
+fn a_planner_is_shown_what_is_wrong_and_asked_again_a_few_times() {
+    let answers = |plans: &[&str]| {
+        let project = scripted("concurrency: 2", "", "'{}'");
+        let agents = std::fs::read_to_string(project.path("workflows/W/agents.yaml"));
+        let replies = plans
+            .iter()
+            .map(|it| format!("{{json: {{DecompositionPlan: {{tasks: [{it}]}}}}}}"));
+        let replies = replies.collect::<Vec<_>>().join(", ");
+        let agents = agents
+            .expect("it was written")
+            .replace("{json: {DecompositionPlan: {tasks: []}}}", &replies);
+        project.write("workflows/W/agents.yaml", agents);
+        let ran = project.run(&["W", "--json", "--events", "events"]);
+        let events = std::fs::read_to_string(project.path("events")).expect("it was written");
+        let kinds = events.lines().filter_map(|it| {
+            let event: Value = serde_json::from_str(it).expect("a line is an object");
+            let kind = event["event"].as_str()?.to_owned();
+            Some(format!(
+                "{kind} {}\n",
+                event["report"].as_str().unwrap_or_default()
+            ))
+        });
+        let kinds = kinds.filter(|it| it.starts_with("plan_"));
+        kinds.collect::<String>() + &summary(&ran)
+    };
+    let bad = |agent: &str| format!("{{task_id: a, execution_agent: {agent}, task_prompt: x}}");
+    expect![[r#"
+        plan_rejected error[MZ407]: task `a` names the agent `Z`, which batch `c` does not allow
+         --> answer of P:4:24
+          |
+        4 |     "execution_agent": "Z",
+          |                        ^^^
+          |
+          = note: expected `A`
+
+
+        plan_accepted 
+        exit 0, completed, batch "completed"
+        completed ["a"]
+    "#]]
+    .assert_eq(&answers(&[&bad("Z"), &bad("A")]));
+    let all_bad = answers(&[&bad("Z"), &bad("Y"), &bad("X"), &bad("A")]);
+    assert_eq!(all_bad.matches("plan_rejected").count(), 3, "{all_bad}");
+    assert!(all_bad.contains("exit 2, invalid_plan"), "{all_bad}");
+    let same = answers(&[&bad("Z"), &bad("Z"), &bad("A")]);
+    assert_eq!(same.matches("plan_rejected").count(), 1, "{same}");
+}
+
+#[test]
+fn an_agent_after_a_batch_speaks_though_there_was_nothing_to_do() {
+    let ran = scripted("concurrency: 2", "", "'{}'").run(&["W", "--json"]);
+    let value: Value = serde_json::from_str(&ran.stdout).expect("one JSON result");
+    assert_eq!(value["context"]["c_results"]["_meta"]["task_count"], 0);
+    assert_eq!(value["turns"], 2);
+}
+
+#[test]
+fn only_the_attempt_that_was_accepted_counts() {
+    let project = scripted(
+        "retry_limit: 2, retry: {initial_seconds: 0}",
+        &task("a", ""),
+        "{json: {task_id: b, x: 1}}, {json: {task_id: c, x: 2}}, {json: {x: 3}}",
+    );
+    let ran = project.run(&["W", "--json"]);
+    let value: Value = serde_json::from_str(&ran.stdout).expect("one JSON result");
+    expect![[r#"{"a":{"x":3,"task_id":"a","_task_id":"a","_worker_agent":"A","_owned_paths":[]},"_meta":{"batch_id":"c","status":"completed","task_count":1,"concurrency":4,"completed_tasks":["a"],"failed_tasks":[],"result_context_key":"c_results"}}"#]].assert_eq(&value["context"]["c_results"].to_string());
+}
+
+#[test]
+fn many_tasks_are_all_there_for_the_one_that_joins_them() {
+    let ids: Vec<String> = (0..200).map(|it| format!("t{it}")).collect();
+    let join = format!(", depends_on: [{}]", ids.join(", "));
+    let mut plan: Vec<String> = ids.iter().map(|it| task(it, "")).collect();
+    plan.push(task("join", &join));
+    for concurrency in [1, 7, 1000] {
+        let project = scripted(
+            &format!("concurrency: {concurrency}"),
+            &plan.join(", "),
+            "'{}'",
+        );
+        let agents = std::fs::read_to_string(project.path("workflows/W/agents.yaml"));
+        let agents = agents.expect("it was written").replace(
+            "{kind: scripted, replies: ['{}']}",
+            "{kind: template, output: text, template: '{{ dependency_task_outputs | length }}'}",
+        );
+        project.write("workflows/W/agents.yaml", agents);
+        let ran = project.run(&["W", "--json"]);
+        let value: Value = serde_json::from_str(&ran.stdout).expect("one JSON result");
+        let results = &value["context"]["c_results"];
+        let completed = results["_meta"]["completed_tasks"].as_array().map(Vec::len);
+        assert_eq!(
+            (ran.code, completed),
+            (0, Some(201)),
+            "{concurrency}: {}",
+            ran.stderr
+        );
+        assert_eq!(results["join"]["agent_message"], "200", "{concurrency}");
+    }
+}
+
+#[test]
 fn a_batch_has_a_deadline() {
     let options = "deadline_seconds: 1";
     let replies = "{json: {}, delay_seconds: 60}";

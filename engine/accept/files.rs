@@ -21,11 +21,12 @@ const LANES: &[&str] = &[
 /// Collects the files in the order of their paths.
 ///
 /// # Errors
-/// A path that cannot be a file of the run is a rejection that names it, never left out.
+/// A path that cannot be a file of the run, or a file that is too long, is a rejection that names it, never left out.
 pub(super) fn collect(answer: &Value, max_bytes: usize) -> Result<Vec<EmittedFile>, Rejection> {
     let answer = unwrapped(answer);
     let mut files: BTreeMap<String, (FilePath, String)> = BTreeMap::new();
     let mut faults = Vec::new();
+    let mut too_long = Vec::new();
     for lane in LANES {
         let list = match answer.get(*lane) {
             Some(Value::Object(bundle)) => bundle.get("files"),
@@ -38,7 +39,8 @@ pub(super) fn collect(answer: &Value, max_bytes: usize) -> Result<Vec<EmittedFil
             };
             if content.len() > max_bytes {
                 let length = content.len();
-                faults.push(format!(
+                let path = shown(path);
+                too_long.push(format!(
                     "`{path}` is {length} bytes long; {max_bytes} are allowed"
                 ));
                 continue;
@@ -51,15 +53,21 @@ pub(super) fn collect(answer: &Value, max_bytes: usize) -> Result<Vec<EmittedFil
                     seen.push(path.clone());
                     files.insert(path.as_str().to_owned(), (path, content.to_owned()));
                 }
-                Err(fault) => faults.push(format!("the path `{path}` cannot be written: {fault}")),
+                Err(fault) => {
+                    let path = shown(path);
+                    faults.push(format!("the path `{path}` cannot be written: {fault}"));
+                }
             }
         }
     }
-    if !faults.is_empty() {
-        return Err(Rejection::new(
-            Failure::OutsideOwnedPaths,
-            faults.join("; "),
-        ));
+    let failure = match (faults.is_empty(), too_long.is_empty()) {
+        (true, true) => None,
+        (true, false) => Some(Failure::TooLong),
+        (false, _) => Some(Failure::OutsideOwnedPaths),
+    };
+    if let Some(failure) = failure {
+        faults.append(&mut too_long);
+        return Err(Rejection::new(failure, faults.join("; ")));
     }
     let files = files.into_values();
     Ok(files
@@ -77,11 +85,20 @@ fn named(item: &Value) -> Option<(&str, &str)> {
 }
 
 /// `{XxxOutput: {...}}` stands for what is inside.
-fn unwrapped(answer: &Value) -> &Value {
+pub(super) fn unwrapped(answer: &Value) -> &Value {
     let object = answer.as_object().filter(|it| it.len() == 1);
     let only = object.and_then(|it| it.iter().next());
     match only {
         Some((key, inner)) if key.ends_with("Output") && inner.is_object() => inner,
         _ => answer,
     }
+}
+
+/// A path as a message shows it: on one line.
+fn shown(path: &str) -> String {
+    let shown = |it: char| match it {
+        it if it.is_control() => it.escape_debug().collect::<String>(),
+        it => it.to_string(),
+    };
+    path.chars().map(shown).collect()
 }

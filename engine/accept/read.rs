@@ -185,8 +185,9 @@ fn excerpt(text: &str, offset: usize) -> String {
     let end = after.char_indices().nth(AFTER);
     let start = start.map_or(offset, |it| it.0);
     let end = end.map_or(text.len(), |it| offset + it.0);
-    let words: Vec<&str> = text[start..end].split_whitespace().collect();
-    words.join(" ")
+    let is_gap = |it: char| it.is_whitespace() || it.is_control();
+    let words = text[start..end].split(is_gap).filter(|it| !it.is_empty());
+    words.collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Fault, task::Draft};
+use super::{Fault, MAX_FAULTS, task::Draft};
 use crate::{
     compile::Batch,
     contract::orchestrator::Limits,
@@ -24,9 +24,8 @@ pub(super) fn references(
         let id = &*draft.task.id;
         if let Some(first) = by_id.get(id) {
             let message = format!("the task id `{id}` stands twice");
-            let fault = Fault::new(Code::DuplicateTask, pointer(&draft.at, "task_id"), message);
-            let first = pointer(&drafts[*first].at, "task_id");
-            faults.push(fault.related(first, "it stands here first"));
+            let fault = Fault::new(Code::DuplicateTask, draft.at_id(), message);
+            faults.push(fault.related(drafts[*first].at_id(), "it stands here first"));
         } else {
             by_id.insert(id, ix);
         }
@@ -44,25 +43,25 @@ pub(super) fn references(
             faults.push(fault.with(|it| it.found(agent).allowed(&batch.allowed)));
         }
     }
+    let ids: Vec<&str> = drafts.iter().map(|it| &*it.task.id).take(1000).collect();
+    let mut told = 0;
     let needs = drafts.iter().map(|draft| {
-        let needs = draft
-            .needs
-            .iter()
-            .filter_map(|need| match by_id.get(need.id.as_str()) {
-                Some(ix) => Some(TaskIx::new(*ix)),
-                None => {
-                    let id = &need.id;
-                    let at = draft.at_need(batch, need);
-                    let ids: Vec<&str> = drafts.iter().map(|it| &*it.task.id).take(1000).collect();
-                    let message = format!(
-                        "task `{}` depends on `{id}`, which is no task of this plan",
-                        draft.task.id
-                    );
-                    let fault = Fault::new(Code::UnknownDependency, at, message);
-                    faults.push(fault.with(|it| it.found(id).allowed(ids)));
-                    None
-                }
+        let needs = draft.needs.iter().filter_map(|need| {
+            let id = &need.id;
+            if let Some(ix) = by_id.get(id.as_str()) {
+                return Some(TaskIx::new(*ix));
+            }
+            let task = &draft.task.id;
+            let message = format!("task `{task}` depends on `{id}`, which is no task of this plan");
+            let fault = Fault::new(Code::UnknownDependency, draft.at_need(batch, need), message);
+            told += 1;
+            // The comparison with all ids is dear, and of very many faults only the first are shown.
+            faults.push(match told <= MAX_FAULTS {
+                true => fault.with(|it| it.found(id).allowed(ids.iter().copied())),
+                false => fault,
             });
+            None
+        });
         needs.collect()
     });
     needs.collect()

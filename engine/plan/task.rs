@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, slice, sync::Arc};
 
 use serde_json::{Map, Value, value::RawValue};
 
-use super::{Fault, Task};
+use super::{Fault, Task, parsed_text};
 use crate::{
     compile::{Batch, Form},
     context::{Json, RESERVED},
@@ -14,6 +14,9 @@ use crate::{
     source::pointer,
 };
 
+/// The longest id of a task, in bytes.
+const MAX_ID_BYTES: usize = 200;
+
 /// A task, and what it says about others, not yet checked.
 pub(super) struct Draft {
     pub(super) task: Task,
@@ -21,6 +24,8 @@ pub(super) struct Draft {
     pub(super) written: Json,
     /// A JSON pointer to it in the list.
     pub(super) at: String,
+    /// The key of its id, where it has one.
+    id_key: Option<&'static str>,
     /// What it says it depends on.
     pub(super) needs: Vec<Need>,
     /// Where in its list each of its owned paths stands.
@@ -36,6 +41,12 @@ pub(super) struct Need {
 }
 
 impl Draft {
+    /// A JSON pointer to its id, or to the task if it has none of its own.
+    pub(super) fn at_id(&self) -> String {
+        self.id_key
+            .map_or_else(|| self.at.clone(), |key| pointer(&self.at, key))
+    }
+
     /// A JSON pointer to what it says it depends on.
     pub(super) fn at_need(&self, batch: &Batch, need: &Need) -> String {
         let list = pointer(&self.at, &batch.dependency_field);
@@ -88,8 +99,8 @@ fn draft(
     let parsed;
     let object = match item {
         Value::Object(object) => object,
-        Value::String(text) => match serde_json::from_str(text) {
-            Ok(Value::Object(object)) => {
+        Value::String(text) => match parsed_text(text) {
+            Some(Value::Object(object)) => {
                 parsed = object;
                 &parsed
             }
@@ -97,10 +108,11 @@ fn draft(
         },
         _ => return not_a_task(ix, at, item, faults),
     };
-    let id = id(batch, ix, &at, object, faults);
-    let name = id
-        .as_deref()
-        .map_or_else(|| format!("number {}", ix + 1), |it| format!("`{it}`"));
+    let (id, id_key) = id(batch, ix, &at, object, faults).unzip();
+    let name = id.as_deref().map_or_else(
+        || format!("number {}", ix + 1),
+        |it: &str| format!("`{it}`"),
+    );
     let mut reader = Fields {
         object,
         at: &at,
@@ -138,6 +150,7 @@ fn draft(
         task,
         written: Json::of_text(written),
         at,
+        id_key: id_key?,
         needs,
         owned_at,
         declares_owned,
@@ -161,29 +174,27 @@ fn is_reserved(id: &str) -> bool {
     matches!(id, "_meta" | "_failed")
 }
 
-/// The task's id. Only tasks of explicit batches may call it `id` or `name`, or leave it out.
+/// The task's id, and its key. Only tasks of explicit batches may call it `id` or `name`, or leave it out.
 fn id(
     batch: &Batch,
     ix: usize,
     at: &str,
     object: &Map<String, Value>,
     faults: &mut Vec<Fault>,
-) -> Option<String> {
-    let keys: &[&str] = match batch.form {
+) -> Option<(String, Option<&'static str>)> {
+    let keys: &[&'static str] = match batch.form {
         Form::Conveyor => &["task_id"],
         Form::Batch => &["task_id", "id", "name"],
     };
-    let given = keys.iter().find_map(|key| {
-        object
-            .get(*key)
-            .filter(|it| is_truthy(it))
-            .map(|it| (*key, it))
-    });
+    let given = keys
+        .iter()
+        .find_map(|key| Some((*key, object.get(*key).filter(|it| is_truthy(it))?)));
+    let number = ix + 1;
     let (key, value) = match (given, batch.form) {
         (Some(given), _) => given,
-        (None, Form::Batch) => return Some(format!("task_{}", ix + 1)),
+        (None, Form::Batch) => return Some((format!("task_{number}"), None)),
         (None, Form::Conveyor) => {
-            let message = format!("task {} has no `task_id`", ix + 1);
+            let message = format!("task {number} has no `task_id`");
             faults.push(Fault::new(Code::BadTaskId, at, message));
             return None;
         }
@@ -193,31 +204,42 @@ fn id(
         Value::String(text) => text.trim().to_owned(),
         Value::Number(number) if batch.form == Form::Batch => number.to_string(),
         other => {
-            let message = format!(
-                "the id of task {} is {}, not a text",
-                ix + 1,
-                describe(other)
-            );
-            faults.push(Fault::new(Code::BadTaskId, at, message));
+            let found = describe(other);
+            let message = format!("the id of task {number} is {found}, not a text");
+            let fault = Fault::new(Code::BadTaskId, at, message);
+            faults.push(match other {
+                Value::Number(_) => fault.with(|it| it.help("put it in quotes")),
+                _ => fault,
+            });
             return None;
         }
     };
-    if text.is_empty() || text.chars().any(char::is_control) || text.len() > 200 {
-        let message = format!(
-            "the id of task {} is blank, longer than 200 bytes, or has control characters",
-            ix + 1
-        );
-        faults.push(Fault::new(Code::BadTaskId, at, message));
-        return None;
+    match unusable(&text) {
+        None => Some((text, Some(key))),
+        Some(why) => {
+            let message = format!("the id of task {number} {why}");
+            faults.push(Fault::new(Code::BadTaskId, at, message));
+            None
+        }
     }
-    if is_reserved(&text) {
-        let message = format!(
-            "`{text}` cannot be the id of a task: the results use this name for something else"
-        );
-        faults.push(Fault::new(Code::BadTaskId, at, message));
-        return None;
+}
+
+/// Why a text cannot be an id.
+fn unusable(id: &str) -> Option<String> {
+    if id.is_empty() {
+        return Some("is blank".to_owned());
     }
-    Some(text)
+    if id.len() > MAX_ID_BYTES {
+        let length = id.len();
+        return Some(format!(
+            "is {length} bytes long; {MAX_ID_BYTES} are allowed"
+        ));
+    }
+    if let Some(char) = id.chars().find(|it| it.is_control()) {
+        let char = char.escape_debug();
+        return Some(format!("has the control character `{char}`"));
+    }
+    is_reserved(id).then(|| format!("is `{id}`, a name that the results use for something else"))
 }
 
 fn is_truthy(value: &Value) -> bool {

@@ -260,11 +260,13 @@ definitions:
   b: {source: {type: state, triggers: [{x: 1}], default: no}}
   c: {source: {type: file, collection: c}}
   d: {source: {type: fil}}
+  e: {source: {type: data_entity}}
+  f: {source: {type: data_entity}}
 ",
         expect![[r#"
             MZ208 f:2:29 `triggers` is accepted but not acted on (2 places): variables change by `writes` of an agent and by batches
-            MZ208 f:4:28 `collection` is accepted but not acted on: only `config`, `state`, `file` and `runtime` sources are read
             MZ204 f:5:22 `fil` is not allowed here (file?)
+            MZ208 f:6:16 `type: data_entity` is accepted but not acted on (2 places): only `config`, `state`, `file` and `runtime` sources are read, so the variable begins as null
         "#]],
     );
 }

@@ -73,23 +73,21 @@ conveyors: [{id: c, decomposition_agent: S, execution_agents: [A]}]
 #[test]
 fn what_is_written_has_to_be_there() {
     check(
-        &format!(
-            "\
+        "\
 === structured_outputs
-registry: {{W: M}}
+registry: {W: M}
 models:
-  M: {{type: model, fields: {{a: {{type: list, items: N}}, d: {{type: dict}}}}}}
-  N: {{type: model, fields: {{b: {{type: str}}}}}}
+  M: {type: model, fields: {a: {type: list, items: N}, d: {type: dict}}}
+  N: {type: model, fields: {b: {type: str}}}
 === context_variables
-definitions: {{v: {{}}, w: {{}}, x: {{}}, y: {{}}, z: {{}}}}
+definitions: {v: {}, w: {}, x: {}, y: {}, z: {}}
 === agents
 agents:
   - name: W
-    writes: {{v: a, w: a.0.b, x: a.0.c, y: d.any.thing, z: '', u: a.b}}
-    runtime: {{kind: scripted, replies: [x]}}
-  - {{name: V, writes: {{v: any.thing}}, runtime: {{kind: scripted, replies: [x]}}}}
-"
-        ),
+    writes: {v: a, w: a.0.b, x: a.0.c, y: d.any.thing, z: '', u: a.b}
+    runtime: {kind: scripted, replies: [x]}
+  - {name: V, writes: {v: any.thing}, runtime: {kind: scripted, replies: [x]}}
+",
         nothing,
         expect![[r#"
             error MZ310 agents:3:33 `a.0.c` leads nowhere in `M`: `a.0` is a mapping (`N`), and has no `c`; it has `b`

@@ -206,7 +206,10 @@ transition_rules:
         ("B", "1"),
         ("p", "1"),
     ] {
-        context.set("k", serde_json::from_str(value).expect("it is JSON"));
+        context.set(
+            "k",
+            serde_json::from_str::<Value>(value).expect("it is JSON"),
+        );
         let (next, warnings) = workflow.transitions.next(agent, &context);
         let has = workflow.transitions.has_condition(agent, &context);
         lines.push_str(&format!("{agent} {value} {next:?} {has} {warnings:?}\n"));
