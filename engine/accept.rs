@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     ownership::{self, FilePath, OwnedPath, Require},
     shape::Shape,
+    usage::Usage,
 };
 
 pub mod files;
@@ -105,6 +106,8 @@ pub struct Rejection {
     pub answer: Option<Arc<str>>,
     /// The least time before another attempt, as the other side asked.
     pub retry_after: Option<Duration>,
+    /// What the attempt used all the same, as far as it is known where the rejection is made.
+    pub usage: Usage,
 }
 
 impl Rejection {
@@ -114,6 +117,7 @@ impl Rejection {
             message: message.into(),
             answer: None,
             retry_after: None,
+            usage: Usage::default(),
         }
     }
 

@@ -5,14 +5,14 @@
 
 use std::{collections::BTreeMap, future::Future, pin::Pin, sync::Arc};
 
-use serde::Serialize;
-
 use crate::{
     accept::{Failure, Rejection},
     context::View,
     prompt::Prompt,
     shape::Shape,
 };
+
+pub use crate::usage::Usage;
 
 pub mod build;
 pub mod command;
@@ -45,28 +45,6 @@ pub struct Request {
 pub struct Reply {
     pub text: String,
     pub usage: Usage,
-}
-
-/// What an answer used, as far as the runtime says.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Usage {
-    pub input_tokens: u64,
-    pub output_tokens: u64,
-}
-
-impl Usage {
-    pub fn add(&mut self, more: Usage) {
-        self.input_tokens += more.input_tokens;
-        self.output_tokens += more.output_tokens;
-    }
-
-    /// What was used after `earlier`.
-    pub fn since(self, earlier: Usage) -> Usage {
-        Usage {
-            input_tokens: self.input_tokens - earlier.input_tokens,
-            output_tokens: self.output_tokens - earlier.output_tokens,
-        }
-    }
 }
 
 pub type Answer = Pin<Box<dyn Future<Output = Result<Reply, Rejection>> + Send>>;

@@ -26,6 +26,8 @@ pub mod compile;
 
 pub mod plan;
 
+pub mod usage;
+
 pub mod accept;
 
 pub mod prompt;

@@ -62,7 +62,12 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
         ],
         &["serde_json"],
     ),
-    ("accept", &["ownership", "shape"], &["serde", "serde_json"]),
+    ("usage", &[], &["serde"]),
+    (
+        "accept",
+        &["ownership", "shape", "usage"],
+        &["serde", "serde_json"],
+    ),
     ("prompt", &["accept", "context"], &["serde", "serde_json"]),
     (
         "agent",
@@ -74,9 +79,11 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
             "diagnostic",
             "prompt",
             "shape",
+            "usage",
         ],
         &[
             "async_openai",
+            "http",
             "minijinja",
             "process_wrap",
             "regex",
@@ -169,6 +176,7 @@ const CRATES: &[&str] = &[
     "clap",
     "clap_complete",
     "fastrand",
+    "http",
     "indicatif",
     "jsonschema",
     "minijinja",

@@ -29,7 +29,8 @@ const MAX_NAME: usize = 64;
 
 /// A model that can be asked.
 pub struct OpenAi {
-    client: Client<OpenAIConfig>,
+    http: reqwest::Client,
+    config: OpenAIConfig,
     /// What every request says.
     body: Value,
     structured: Structured,
@@ -60,7 +61,7 @@ impl OpenAi {
         let url = endpoint(settings, env)?;
         let key = key(settings, env, &url)?;
         let body = body(settings, env, &url)?;
-        let client = http_client().map_err(|error| bad(&url, error.to_string()))?;
+        let http = http_client().map_err(|error| bad(&url, error.to_string()))?;
         // Nothing is taken from the environment but what `env` gives.
         let config = OpenAIConfig::new()
             .with_org_id("")
@@ -70,9 +71,9 @@ impl OpenAi {
                 "" => "none",
                 key => key,
             });
-        let client = Client::build(client.clone(), config).with_http_service(http::Once(client));
         Ok(OpenAi {
-            client,
+            http,
+            config,
             body,
             structured: settings.structured,
             key: key.into(),
@@ -105,7 +106,8 @@ impl OpenAi {
 
 impl Agent for OpenAi {
     fn ask(&self, request: Request) -> Answer {
-        let client = self.client.clone();
+        let once = http::Once::new(self.http.clone(), request.max_output_bytes);
+        let client = Client::build(self.http.clone(), self.config.clone()).with_http_service(once);
         let key = Arc::clone(&self.key);
         let body = self.body(&request);
         Box::pin(async move {

@@ -435,7 +435,7 @@ impl Asking {
                     Err(Rejection::new(Failure::Timeout, message)),
                 )
             }
-            Ok(Err(rejection)) => (Usage::default(), Err(rejection)),
+            Ok(Err(rejection)) => (rejection.usage, Err(rejection)),
             Ok(Ok(reply)) => {
                 let output = accept::task(&reply.text, self.shape.as_deref(), &self.terms);
                 (reply.usage, output)

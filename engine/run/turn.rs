@@ -73,7 +73,10 @@ impl Run<'_> {
                     let message = format!("no answer within {} seconds", TIMEOUT.as_secs());
                     Rejection::new(Failure::Timeout, message)
                 }
-                Ok(Err(rejection)) => rejection,
+                Ok(Err(rejection)) => {
+                    self.usage.add(rejection.usage);
+                    rejection
+                }
                 Ok(Ok(reply)) => {
                     self.usage.add(reply.usage);
                     match self.read(agent, &reply.text, hear) {

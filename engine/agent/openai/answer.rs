@@ -17,8 +17,16 @@ const MAX_REFUSAL: usize = 500;
 /// The message of the first choice, if it ended as a message should.
 ///
 /// # Errors
-/// There is none, or it is empty, cut off or a refusal.
+/// There is none, or it is empty, cut off or a refusal. What it used is counted all the same.
 pub(super) fn read(answer: &Value, request: &Request, key: &str) -> Result<Reply, Rejection> {
+    let usage = usage(answer);
+    match message(answer, request, key) {
+        Ok(text) => Ok(Reply { text, usage }),
+        Err(rejection) => Err(Rejection { usage, ..rejection }),
+    }
+}
+
+fn message(answer: &Value, request: &Request, key: &str) -> Result<String, Rejection> {
     let Some(choice) = answer.pointer("/choices/0") else {
         return Err(match answer.get("error").filter(|it| !it.is_null()) {
             // Some gateways say so with the status of success.
@@ -46,9 +54,7 @@ pub(super) fn read(answer: &Value, request: &Request, key: &str) -> Result<Reply
         let message = "the model's answer is empty";
         return Err(Rejection::new(Failure::Empty, message));
     }
-    let text = capped(text, request)?;
-    let usage = usage(answer);
-    Ok(Reply { text, usage })
+    capped(text, request)
 }
 
 /// A text, or texts in parts.

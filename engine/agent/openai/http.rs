@@ -22,9 +22,24 @@ use crate::{
 const MAX_COMPLAINT: usize = 64 << 10;
 const MAX_SAID: usize = 500;
 
+/// Around an answer, in bytes: usage, and what a model thought.
+const MAX_AROUND: usize = 1 << 20;
+
 /// Sends a request once.
 #[derive(Clone)]
-pub(super) struct Once(pub(super) reqwest::Client);
+pub(super) struct Once {
+    client: reqwest::Client,
+    /// The longest response that is read, in bytes.
+    limit: usize,
+}
+
+impl Once {
+    /// For an answer of at most `max_output` bytes. As JSON it may be longer: some endpoints write `é` as `\u00e9`.
+    pub(super) fn new(client: reqwest::Client, max_output: usize) -> Once {
+        let limit = max_output.saturating_mul(4).saturating_add(MAX_AROUND);
+        Once { client, limit }
+    }
+}
 
 impl tower::Service<HttpRequestFactory> for Once {
     type Response = Response;
@@ -36,12 +51,12 @@ impl tower::Service<HttpRequestFactory> for Once {
     }
 
     fn call(&mut self, factory: HttpRequestFactory) -> Self::Future {
-        let client = self.0.clone();
+        let Once { client, limit } = self.clone();
         Box::pin(async move {
             let request = factory.build().await?;
             let response = client.execute(request).await?;
             match response.status().is_success() {
-                true => Ok(response),
+                true => whole(response, limit).await,
                 false => Err(OpenAIError::Boxed(Box::new(complaint(response).await))),
             }
         })
@@ -108,6 +123,18 @@ impl HttpFailure {
     }
 }
 
+/// A response that is longer than so many bytes. The rest of it was not read.
+#[derive(Debug)]
+struct TooLong(usize);
+
+impl fmt::Display for TooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the endpoint's response is longer than {} bytes", self.0)
+    }
+}
+
+impl std::error::Error for TooLong {}
+
 impl fmt::Display for HttpFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "status {}", self.status)
@@ -119,10 +146,15 @@ impl std::error::Error for HttpFailure {}
 /// What an error of the client means for the attempt. Its own text is not passed on: it may hold the address, or the answer.
 pub(super) fn rejection(error: &OpenAIError, key: &str) -> Rejection {
     match error {
-        OpenAIError::Boxed(inner) => match inner.downcast_ref::<HttpFailure>() {
-            Some(failure) => failure.rejection(key),
-            None => Rejection::new(Failure::Connection, "the request could not be sent"),
-        },
+        OpenAIError::Boxed(inner) => {
+            if let Some(failure) = inner.downcast_ref::<HttpFailure>() {
+                failure.rejection(key)
+            } else if let Some(failure) = inner.downcast_ref::<TooLong>() {
+                Rejection::new(Failure::TooLong, failure.to_string())
+            } else {
+                Rejection::new(Failure::Connection, "the request could not be sent")
+            }
+        }
         OpenAIError::Reqwest(error) if error.is_timeout() => {
             Rejection::new(Failure::Timeout, "the endpoint took too long")
         }
@@ -138,6 +170,25 @@ pub(super) fn rejection(error: &OpenAIError, key: &str) -> Rejection {
         }
         _ => Rejection::new(Failure::BadRequest, "the request could not be made"),
     }
+}
+
+/// The response with all of its body in memory, which the client would read however long it is.
+async fn whole(mut response: Response, limit: usize) -> Result<Response, OpenAIError> {
+    let too_long = || OpenAIError::Boxed(Box::new(TooLong(limit)));
+    if response
+        .content_length()
+        .is_some_and(|it| it > limit as u64)
+    {
+        return Err(too_long());
+    }
+    let mut bytes = Vec::new();
+    while let Some(piece) = response.chunk().await? {
+        bytes.extend_from_slice(&piece);
+        if bytes.len() > limit {
+            return Err(too_long());
+        }
+    }
+    Ok(::http::Response::new(bytes).into())
 }
 
 async fn complaint(mut response: Response) -> HttpFailure {

@@ -8,7 +8,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::super::{Agent, Request, env::Env, testing};
+use super::super::{Agent, Request, Usage, env::Env, testing};
 use crate::shape;
 
 const KEY: &str = "sk-test-5EcReT";
@@ -29,7 +29,8 @@ async fn endpoint(response: String) -> (String, JoinHandle<String>) {
                 "a request came in half"
             );
         }
-        stream.write_all(response.as_bytes()).await.unwrap();
+        // A client that has read enough hangs up.
+        let _ = stream.write_all(response.as_bytes()).await;
         String::from_utf8(bytes).unwrap()
     });
     (url, served)
@@ -62,17 +63,20 @@ fn model(url: &str, more: Value) -> Arc<dyn Agent> {
     testing::agent(runtime, Path::new("."), &env).unwrap()
 }
 
-/// Asks an endpoint that responds so, and says what came of it.
+/// Asks an endpoint that responds so, and says what came of it and what it used.
 async fn check(response: String, expected: Expect) {
     let (url, served) = endpoint(response).await;
     let answer = model(&url, json!({})).ask(testing::question()).await;
     served.await.unwrap();
     let shown = match &answer {
         Ok(reply) => format!("{} {:?}", reply.text, reply.usage),
-        Err(rejection) => match rejection.retry_after {
-            Some(after) => format!("{rejection} (after {after:?})"),
-            None => rejection.to_string(),
-        },
+        Err(rejection) => {
+            let after = rejection.retry_after.map(|it| format!(" (after {it:?})"));
+            let is_used = rejection.usage != Usage::default();
+            let used = is_used.then(|| format!(" {:?}", rejection.usage));
+            let more = [after, used].into_iter().flatten().collect::<String>();
+            format!("{rejection}{more}")
+        }
     };
     let everything = format!("{shown} {answer:?}");
     assert!(
@@ -271,6 +275,49 @@ async fn connections() {
     drop(listener);
     let answer = model(&url, json!({})).ask(testing::question()).await;
     expect!["connection: cannot reach the endpoint"].assert_eq(&testing::show(&answer));
+}
+
+#[tokio::test]
+async fn what_is_of_no_use_is_counted() {
+    let answer = |message: Value, reason: &str| json!({ "choices": [{ "message": message, "finish_reason": reason }], "usage": { "prompt_tokens": 7, "completion_tokens": 2 } });
+    check_body(answer(json!({ "content": "{" }), "length"), expect!["truncated: the answer was cut off at the limit of output tokens Usage { input_tokens: 7, output_tokens: 2 }"]).await;
+    check_body(
+        answer(json!({ "content": "" }), "stop"),
+        expect!["empty: the model's answer is empty Usage { input_tokens: 7, output_tokens: 2 }"],
+    )
+    .await;
+    check_body(
+        answer(json!({ "refusal": "no" }), "stop"),
+        expect!["refused: the model declined: no Usage { input_tokens: 7, output_tokens: 2 }"],
+    )
+    .await;
+    check_body(
+        answer(json!({ "content": "x".repeat((1 << 20) + 1) }), "stop"),
+        expect!["too_long: the answer is 1048577 bytes long; 1048576 are allowed Usage { input_tokens: 7, output_tokens: 2 }"],
+    )
+    .await;
+    check_body(
+        json!({ "choices": [], "usage": { "prompt_tokens": 7, "completion_tokens": -1 } }),
+        expect!["empty: the endpoint's answer has no choices Usage { input_tokens: 7, output_tokens: 0 }"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_response_without_end_is_not_read_to_its_end() {
+    let head = "HTTP/1.1 200 OK\r\nconnection: close\r\n";
+    let body = " ".repeat((5 << 20) + 1);
+    check(
+        format!("{head}\r\n{body}"),
+        expect!["too_long: the endpoint's response is longer than 5242880 bytes"],
+    )
+    .await;
+    // Nothing of it is waited for.
+    check(
+        format!("{head}content-length: 99999999999\r\n\r\n"),
+        expect!["too_long: the endpoint's response is longer than 5242880 bytes"],
+    )
+    .await;
 }
 
 /// The request that the endpoint gets, without the schema itself.
