@@ -27,11 +27,15 @@ fn check(plan: &str, expect: Expect) {
             .iter()
             .map(|it| {
                 format!(
-                    "{} {}:{} {}\n",
+                    "{} {}:{} {}{}\n",
                     it["code"].as_str().unwrap_or("?"),
                     it["line"],
                     it["column"],
-                    it["message"].as_str().unwrap_or("?")
+                    it["message"].as_str().unwrap_or("?"),
+                    match it["suggestion"].as_str() {
+                        Some(suggestion) => format!("; did you mean `{suggestion}`?"),
+                        None => String::new(),
+                    }
                 )
             })
             .collect(),
@@ -85,7 +89,7 @@ DecompositionPlan:
             MZ408 5:58 task `b` has no `task_prompt`
             MZ409 5:77 task `b` cannot own `../x`: it has a part `..`
             MZ410 6:7 task `c` owns no path, but batch `c` requires it
-            MZ405 6:69 task `c` depends on `bb`, which is no task of this plan
+            MZ405 6:69 task `c` depends on `bb`, which is no task of this plan; did you mean `b`?
             MZ402 7:7 item 5 of the task list is the text `nonsense`, not a task
             MZ403 8:17 the id of task 6 is `_meta`, a name that the results use for something else
             MZ413 8:73 `owned_paths` of task number 6 is the text `q`, not a list of paths
@@ -103,4 +107,38 @@ fn a_file_without_a_task_list_is_refused() {
         MZ401 1:1 the plan has no task list at `DecompositionPlan.tasks`
     "#]],
     );
+}
+
+#[test]
+fn no_task_is_told_to_depend_on_itself() {
+    check(
+        "\
+- {task_id: parse, execution_agent: A, task_prompt: x, owned_paths: [a], depends_on: [parse1, paint1]}
+- {task_id: paint, execution_agent: A, task_prompt: x, owned_paths: [b]}
+",
+        expect![[r#"
+            MZ405 1:87 task `parse` depends on `parse1`, which is no task of this plan
+            MZ405 1:95 task `parse` depends on `paint1`, which is no task of this plan; did you mean `paint`?
+        "#]],
+    );
+}
+
+#[test]
+fn suggestions_for_a_plan_are_limited() {
+    let task = |ix: usize| {
+        format!(
+            "- {{task_id: task{ix}, execution_agent: A, task_prompt: x, owned_paths: [f{ix}], depends_on: [task{ix}x]}}\n"
+        )
+    };
+    let project = Project::of(WORKFLOW);
+    let path = project.write("plan.yaml", (0..400).map(task).collect::<String>());
+    let ran = project.run(&["plan", "W", "--plan", &path.to_string_lossy(), "--json"]);
+    let faults: serde_json::Value = serde_json::from_str(&ran.stdout).expect("one JSON result");
+    let faults = faults.as_array().expect("they are a list");
+    let compared = faults.iter().filter(|it| it["suggestion"].is_string());
+    expect!["400 faults, 251 with a suggestion"].assert_eq(&format!(
+        "{} faults, {} with a suggestion",
+        faults.len(),
+        compared.count()
+    ));
 }

@@ -55,9 +55,11 @@ pub(super) fn references(
             let message = format!("task `{task}` depends on `{id}`, which is no task of this plan");
             let fault = Fault::new(Code::UnknownDependency, draft.at_need(batch, need), message);
             told += 1;
-            // The comparison with all ids is dear, and of very many faults only the first are shown.
+            // The comparison with all ids is dear, and of very many faults only the first are shown. A task that
+            // depended on itself would be a cycle.
+            let others = ids.iter().copied().filter(|it| **it != **task);
             faults.push(match told <= MAX_FAULTS {
-                true => fault.with(|it| it.found(id).allowed(ids.iter().copied())),
+                true => fault.with(|it| it.found(id).allowed(others)),
                 false => fault,
             });
             None
