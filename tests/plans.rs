@@ -136,7 +136,7 @@ fn suggestions_for_a_plan_are_limited() {
     let faults: serde_json::Value = serde_json::from_str(&ran.stdout).expect("one JSON result");
     let faults = faults.as_array().expect("they are a list");
     let compared = faults.iter().filter(|it| it["suggestion"].is_string());
-    expect!["400 faults, 251 with a suggestion"].assert_eq(&format!(
+    expect!["101 faults, 100 with a suggestion"].assert_eq(&format!(
         "{} faults, {} with a suggestion",
         faults.len(),
         compared.count()
