@@ -84,7 +84,14 @@ pub enum Origin<'a> {
 ///
 /// # Errors
 /// There is nothing at that path, or it is no list.
-pub fn find(batch: &Batch, root: &Value) -> Result<Json, Box<Diagnostic>> {
+pub fn find(batch: &Batch, root: &Json) -> Result<Json, Box<Diagnostic>> {
+    // A plan is large: where it can be found in the text, no tree is made of it.
+    if let Some(found) =
+        path::resolve_text(root.text(), &batch.path).filter(|it| it.starts_with('['))
+    {
+        return Ok(Json::of_text(found.to_owned()));
+    }
+    let root = root.to_value();
     let nowhere = |message: String| {
         let help = format!(
             "the planner's answer, or its save step, has to put a list of tasks at `{}`",
@@ -92,7 +99,7 @@ pub fn find(batch: &Batch, root: &Value) -> Result<Json, Box<Diagnostic>> {
         );
         Box::new(Diagnostic::error(Code::NoPlan, message).help(help))
     };
-    let found = match path::resolve(root, &batch.path) {
+    let found = match path::resolve(&root, &batch.path) {
         Ok(found) => found,
         Err(error) => {
             return Err(nowhere(format!(

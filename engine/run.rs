@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     accept::Output,
     agent::{Agents, Usage},
-    compile::{Batch, First, Workflow, transitions::Next},
+    compile::{Batch, First, Reads, Workflow, transitions::Next},
     context::{Context, Json, path},
     diagnostic::Diagnostic,
     event::RunEvent,
@@ -259,16 +259,9 @@ impl Run<'_> {
                 Err(stop) => return Ok(Err(stop)),
             },
         };
-        let value = spoken.value.to_value();
-        if let Err(message) = self.keep(agent, &value) {
-            return Ok(Err(Stop::Failed(message)));
+        if let Err(stop) = self.save(agent, &spoken.value)? {
+            return Ok(Err(stop));
         }
-        if let Err(message) = self.publish(&value)? {
-            return Ok(Err(Stop::Failed(format!(
-                "the files of `{agent}` cannot be written: {message}"
-            ))));
-        }
-        drop(value);
         hear(&RunEvent::TurnEnded {
             turn: self.turn,
             agent: Arc::clone(agent),
@@ -311,6 +304,25 @@ impl Run<'_> {
         }
         self.last_answer = Some((Arc::clone(agent), spoken.value));
         Ok(Ok(worst))
+    }
+
+    /// Does what an agent's answer is for: its save step, and its files.
+    fn save(&mut self, agent: &str, answer: &Json) -> anyhow::Result<Result<(), Stop>> {
+        let spec = &self.workflow.agents[agent];
+        // A plan is large, and as a rule goes nowhere but to its batch.
+        if spec.reads == Reads::Plan && spec.writes.is_empty() {
+            return Ok(Ok(()));
+        }
+        let value = answer.to_value();
+        if let Err(message) = self.keep(agent, &value) {
+            return Ok(Err(Stop::Failed(message)));
+        }
+        if let Err(message) = self.publish(&value)? {
+            return Ok(Err(Stop::Failed(format!(
+                "the files of `{agent}` cannot be written: {message}"
+            ))));
+        }
+        Ok(Ok(()))
     }
 
     /// The save step: what the agent says it writes.

@@ -5,9 +5,9 @@
 //!
 //! **Invariant:** a path leads to a value or says what stopped it; a null at its end is a value.
 
-use std::{borrow::Cow, fmt, num::IntErrorKind};
+use std::{borrow::Cow, collections::HashMap, fmt, num::IntErrorKind};
 
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 
 /// How many keys an error remembers of the mapping that lacked one.
 const KEYS_KEPT: usize = 64;
@@ -49,6 +49,17 @@ pub fn resolve<'a>(root: &'a Value, path: &str) -> Result<Cow<'a, Value>, PathEr
         Some(parsed) => Ok(Cow::Owned(walk(&parsed, path)?.clone())),
         None => walk(root, path).map(Cow::Borrowed),
     }
+}
+
+/// Follows `path` from the root of a JSON text, key by key, making no tree of it. Nothing if that is not enough to
+/// follow it: then [`resolve`] can, or says why not.
+pub fn resolve_text<'a>(root: &'a str, path: &str) -> Option<&'a str> {
+    let mut at = root;
+    for part in path.split('.').map(str::trim).filter(|it| !it.is_empty()) {
+        let mapping: HashMap<Cow<'_, str>, &RawValue> = serde_json::from_str(at).ok()?;
+        at = mapping.get(part)?.get();
+    }
+    Some(at)
 }
 
 impl std::error::Error for PathError {}

@@ -65,24 +65,21 @@ impl Draft {
 /// Reads every item, noting what is wrong with each. One item at a time is a tree.
 pub(super) fn read(batch: &Batch, tasks: &Json, faults: &mut Vec<Fault>) -> Vec<Draft> {
     let mut drafts = Vec::new();
-    let mut ix = 0;
-    let mut read = |at: String, item: &Value| {
-        drafts.extend(draft(batch, ix, at, item, faults));
-        ix += 1;
-    };
     match serde_json::from_str::<Vec<&RawValue>>(tasks.text()) {
         Ok(items) => {
+            drafts.reserve_exact(items.len());
             for (ix, item) in items.iter().enumerate() {
                 let item = serde_json::from_str(item.get());
-                read(pointer("", ix), &item.expect("it was written from a value"));
+                let item = item.expect("it was written from a value");
+                drafts.extend(draft(batch, ix, pointer("", ix), &item, faults));
             }
         }
         // The results of another batch can be a task list; what the engine added to them is none of its tasks.
         Err(_) => {
-            for (key, item) in tasks.value().as_object().into_iter().flatten() {
-                if !is_reserved(key) {
-                    read(pointer("", key), item);
-                }
+            let items = tasks.value().as_object().into_iter().flatten();
+            let items = items.filter(|(key, _)| !is_reserved(key)).enumerate();
+            for (ix, (key, item)) in items {
+                drafts.extend(draft(batch, ix, pointer("", key), item, faults));
             }
         }
     }

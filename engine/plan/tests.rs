@@ -414,7 +414,7 @@ proptest! {
                     prop_assert!(!drawn.is_empty());
                 }
             }
-            let _ = find(&batch, &tasks);
+            let _ = find(&batch, &tasks.into());
         }
     }
 }

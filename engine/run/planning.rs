@@ -169,10 +169,10 @@ impl Run<'_> {
         }
         let (root, name) = match batch.source {
             SourceKind::StructuredOutput => {
-                (answer.to_value(), format!("answer of {}", batch.trigger))
+                (answer.clone(), format!("answer of {}", batch.trigger))
             }
             SourceKind::ContextVariable => (
-                self.context.to_value(),
+                self.context.to_value().into(),
                 format!("context variable {}", batch.path),
             ),
         };

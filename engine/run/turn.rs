@@ -9,6 +9,7 @@ use super::{Hear, Run, Spoken, Stop};
 use crate::{
     accept::{self, Failure, Rejection},
     agent::Request,
+    compile::Reads,
     context::Json,
     event::RunEvent,
     prompt::{self, Prompt},
@@ -127,8 +128,8 @@ impl Run<'_> {
         let spec = &self.workflow.agents[agent];
         let shape = spec.shape.as_deref();
         let (value, dropped) = match spec.reads {
-            crate::compile::Reads::Model => accept::turn(text, shape)?,
-            crate::compile::Reads::Plan => (accept::json(text)?, Vec::new()),
+            Reads::Model => accept::turn(text, shape)?,
+            Reads::Plan => (accept::json(text)?, Vec::new()),
         };
         if !dropped.is_empty() {
             let message = format!(
