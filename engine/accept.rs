@@ -41,6 +41,32 @@ pub enum Failure {
 }
 
 impl Failure {
+    const ALL: [Failure; 18] = [
+        Failure::RateLimited,
+        Failure::Overloaded,
+        Failure::Timeout,
+        Failure::Connection,
+        Failure::Authentication,
+        Failure::NotFound,
+        Failure::BadRequest,
+        Failure::Refused,
+        Failure::Truncated,
+        Failure::Empty,
+        Failure::NotJson,
+        Failure::WrongShape,
+        Failure::WrongTask,
+        Failure::OutsideOwnedPaths,
+        Failure::TooLong,
+        Failure::ProgramFailed,
+        Failure::TemplateFailed,
+        Failure::Internal,
+    ];
+
+    /// What [`Failure::as_str`] stands for.
+    pub fn from_word(word: &str) -> Option<Failure> {
+        Failure::ALL.into_iter().find(|it| it.as_str() == word)
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Failure::RateLimited => "rate_limited",

@@ -20,6 +20,8 @@ pub enum RunEvent {
         /// From 1.
         turn: u32,
         agent: Arc<str>,
+        /// Whether the agent answered in an earlier session of the run, and is not asked again.
+        recalled: bool,
     },
     /// An agent outside a batch answered with something that cannot be used, and is asked again.
     TurnRejected {
@@ -57,6 +59,12 @@ pub enum RunEvent {
         batch: Arc<str>,
         tasks: usize,
         concurrency: u32,
+    },
+    /// Tasks of the batch were done in an earlier session of the run, and are not done again.
+    BatchRecalled {
+        batch: Arc<str>,
+        completed: usize,
+        failed: usize,
     },
     TaskStarted {
         batch: Arc<str>,

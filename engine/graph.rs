@@ -30,6 +30,11 @@ impl TaskIx {
         TaskIx(u32::try_from(at).expect("memory holds no batch of 2^32 tasks"))
     }
 
+    /// The place, as it is written down.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+
     /// The place, for a `Vec` that has an element for each task.
     pub fn at(self) -> usize {
         self.0 as usize

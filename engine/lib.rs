@@ -36,6 +36,8 @@ pub mod agent;
 
 pub mod event;
 
+pub mod journal;
+
 pub mod run;
 
 pub mod report;

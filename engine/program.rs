@@ -22,9 +22,13 @@ mod args;
 mod check;
 mod explain;
 mod init;
+mod inputs;
 mod performance;
 mod plan;
+mod resume;
 mod schema;
+mod session;
+mod stop;
 
 use args::{Args, Command, Common};
 
@@ -47,6 +51,7 @@ pub fn main() -> ExitCode {
     let done = match args.command {
         Some(Command::Run(run)) => performance::run(&run),
         Some(Command::Check(check)) => check::check(&check),
+        Some(Command::Resume(resume)) => resume::resume(&resume),
         Some(Command::Plan(plan)) => plan::plan(&plan),
         Some(Command::Schema(schema)) => schema::schema(&schema),
         Some(Command::Init(init)) => init::init(&init),

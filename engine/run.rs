@@ -7,6 +7,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     path::Path,
     sync::Arc,
+    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -22,14 +23,20 @@ use crate::{
     source::Source,
 };
 
+mod attempt;
 mod batch;
 pub mod drive;
+mod log;
+mod past;
 mod planning;
 mod results;
 mod start;
 mod store;
 mod turn;
+mod work;
 
+pub use log::{Log, now_ms};
+pub use past::{InFlight, Past, Reader};
 use planning::TaskList;
 pub use planning::{Planned, ask_planner};
 pub use results::Status;
@@ -44,6 +51,10 @@ pub struct Start<'a> {
     pub context: Context,
     /// An answer that stands for that of the first trigger, which is then not asked.
     pub plan: Option<&'a Source>,
+    /// Where the run writes down what it goes through, and what it went through before.
+    pub log: Log,
+    /// How long attempts under way may go on when the run is told to stop.
+    pub grace: Duration,
 }
 
 /// How a run ended.
@@ -86,17 +97,22 @@ pub async fn workflow(
         agents,
         id: start.id,
         store: Store::new(start.folder),
+        log: start.log,
+        grace: start.grace,
         context: start.context,
         given_plan: start.plan,
         cancel,
         turn: 0,
+        round: 0,
         usage: Usage::default(),
         ran: HashMap::new(),
         batches: BTreeMap::new(),
         last_answer: None,
     };
     let stop = run.turns(hear).await?;
-    let (status, reason, faults) = run.judge(stop);
+    let (status, reason, faults) = run.judge(stop)?;
+    let data = json!({ "status": status.as_str(), "reason": reason, "turns": run.turn, "usage": run.usage });
+    run.log.run_ended(status.as_str(), data)?;
     hear(&RunEvent::RunEnded {
         status: status.as_str(),
         reason: reason.clone(),
@@ -126,6 +142,8 @@ enum Stop {
     },
     Cancelled,
     Deadline(String),
+    /// The world failed.
+    Broken(anyhow::Error),
 }
 
 struct Run<'a> {
@@ -133,10 +151,14 @@ struct Run<'a> {
     agents: &'a Agents,
     id: Arc<str>,
     store: Store,
+    log: Log,
+    grace: Duration,
     context: Context,
     given_plan: Option<&'a Source>,
     cancel: &'a CancellationToken,
     turn: u32,
+    /// How often agents were asked in this turn, for reasons of their answers' content.
+    round: u32,
     usage: Usage,
     /// What stands for the task list each batch last ran with.
     ran: HashMap<Arc<str>, TaskList>,
@@ -176,6 +198,7 @@ impl Run<'_> {
                 return Ok(Stop::Failed(message));
             }
             self.turn += 1;
+            self.round = 0;
             let worst = match self.take_turn(&agent, hear).await? {
                 Ok(worst) => worst,
                 Err(stop) => return Ok(stop),
@@ -239,6 +262,7 @@ impl Run<'_> {
         hear(&RunEvent::TurnStarted {
             turn: self.turn,
             agent: Arc::clone(agent),
+            recalled: self.log.is_recalling(),
         });
         let before = self.usage;
         let triggered: Vec<&Batch> = self
@@ -350,14 +374,15 @@ impl Run<'_> {
     }
 
     /// The status of the whole run: that of its worst batch, unless something else ended it.
-    fn judge(&self, stop: Stop) -> (Status, Option<String>, Vec<Diagnostic>) {
+    fn judge(&self, stop: Stop) -> anyhow::Result<(Status, Option<String>, Vec<Diagnostic>)> {
         let worst = self
             .batches
             .values()
             .copied()
             .max()
             .unwrap_or(Status::Completed);
-        match stop {
+        Ok(match stop {
+            Stop::Broken(error) => return Err(error),
             Stop::Complete => (worst, None, Vec::new()),
             Stop::Failed(reason) => {
                 let status = match worst {
@@ -381,6 +406,6 @@ impl Run<'_> {
                 Vec::new(),
             ),
             Stop::Deadline(reason) => (Status::Deadline, Some(reason), Vec::new()),
-        }
+        })
     }
 }

@@ -135,6 +135,8 @@ pub struct Scheduler<'a> {
     running: u32,
     /// Invariant: how many tasks are not in [`State::Ended`].
     open: usize,
+    /// Until then nothing is ready, and what earlier sessions saw can be recalled.
+    has_begun: bool,
 }
 
 /// Where a task stands. Attempts are counted from 1.
@@ -187,12 +189,33 @@ impl<'a> Scheduler<'a> {
             ready: BinaryHeap::new(),
             running: 0,
             open: graph.len(),
+            has_begun: false,
         }
     }
 
     /// Whether every task has ended. True of an empty graph before anything happens.
     pub fn is_finished(&self) -> bool {
         self.open == 0
+    }
+
+    /// Takes in, before [`Event::Begun`], how an attempt ended that an earlier session saw: [`Event::Accepted`] or
+    /// [`Event::Rejected`]. Of a task that has ended it changes nothing. A [`Command::Delay`] is to be answered as ever.
+    ///
+    /// Only what came of attempts is recalled, not who held which slot when: slots decide when, never what.
+    pub fn recall(&mut self, event: Event, attempt: u32, commands: &mut Vec<Command>) {
+        debug_assert!(!self.has_begun, "{event:?} is recalled too late");
+        let (Event::Accepted { task } | Event::Rejected { task, .. }) = event else {
+            return;
+        };
+        if self.states[task.at()] == State::Ended {
+            return;
+        }
+        self.states[task.at()] = State::Running { attempt };
+        self.running += 1;
+        match event {
+            Event::Rejected { retry, .. } => self.reject(task, retry, commands),
+            _ => self.complete(task, commands),
+        }
     }
 
     /// Takes in one event, and says what to do about it.
@@ -217,6 +240,7 @@ impl<'a> Scheduler<'a> {
     }
 
     fn begin(&mut self) {
+        self.has_begun = true;
         for task in self.graph.tasks() {
             if self.states[task.at()] == (State::Waiting { unmet: 0 }) {
                 self.make_ready(task, 1);
@@ -233,7 +257,7 @@ impl<'a> Scheduler<'a> {
         for &next in self.graph.feeds(task) {
             if let State::Waiting { unmet } = &mut self.states[next.at()] {
                 *unmet -= 1;
-                if *unmet == 0 {
+                if *unmet == 0 && self.has_begun {
                     self.make_ready(next, 1);
                 }
             }

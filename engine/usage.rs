@@ -1,9 +1,9 @@
 //! What answers cost, in tokens.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What an answer used, as far as whoever gave it says.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     pub input_tokens: u64,
     pub output_tokens: u64,

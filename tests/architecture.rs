@@ -96,6 +96,7 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
         ],
     ),
     ("event", &["agent"], &["serde"]),
+    ("journal", &[], &["anyhow", "rusqlite", "sha2"]),
     (
         "run",
         &[
@@ -107,6 +108,7 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
             "diagnostic",
             "event",
             "graph",
+            "journal",
             "ownership",
             "plan",
             "prompt",
@@ -147,6 +149,7 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
             "contract",
             "diagnostic",
             "event",
+            "journal",
             "load",
             "plan",
             "report",
@@ -160,6 +163,7 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
             "clap",
             "clap_complete",
             "fastrand",
+            "serde",
             "serde_json",
             "tokio",
             "tokio_util",

@@ -64,20 +64,34 @@ impl Project {
     pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
         run_in(self.folder.path(), arguments)
     }
+
+    /// As [`Project::run`], with variables in the environment.
+    pub(crate) fn run_with(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Ran {
+        let mut command = command(self.folder.path(), arguments);
+        ran(command.envs(variables.iter().copied()))
+    }
 }
 
 /// The program, in a folder, with no key and no colour.
 pub(crate) fn run_in(folder: &Path, arguments: &[&str]) -> Ran {
-    let output = Command::new(env!("CARGO_BIN_EXE_mozaiks-run"))
+    ran(&mut command(folder, arguments))
+}
+
+fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mozaiks-run"));
+    command
         .args(arguments)
         .current_dir(folder)
         .env_remove("OPENAI_API_KEY")
         .env_remove("OPENAI_BASE_URL")
         .env_remove("MOZAIKS_MODEL")
         .env("NO_COLOR", "1")
-        .stdin(Stdio::null())
-        .output()
-        .expect("the program is built");
+        .stdin(Stdio::null());
+    command
+}
+
+fn ran(command: &mut Command) -> Ran {
+    let output = command.output().expect("the program is built");
     Ran {
         code: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

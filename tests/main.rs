@@ -7,6 +7,7 @@ mod examples;
 mod given;
 mod harness;
 mod plans;
+mod resume;
 mod routing;
 mod runs;
 mod schemas;

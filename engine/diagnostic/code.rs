@@ -79,6 +79,11 @@ codes! {
     BadInput "MZ501" "an input that cannot be used"
     NoKey "MZ502" "no key for a model"
     Exists "MZ503" "something is in the way"
+    // A run is to go on.
+    NoRun "MZ601" "no such run"
+    RunIsOver "MZ602" "a run that has come to its end"
+    FilesChanged "MZ603" "a file has changed since the run began"
+    InFlight "MZ604" "an attempt that was under way"
 }
 
 impl Code {

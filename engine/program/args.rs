@@ -28,11 +28,12 @@ const EXAMPLES: &str = "\
 Examples:
   mozaiks-run DocumentDigest --input @README.md    run a workflow on a file
   mozaiks-run check DocumentDigest                 find every mistake before anything runs
+  mozaiks-run resume                               go on with the last run that was stopped or died
   mozaiks-run plan DocumentDigest --input @README.md   show what the planner would have done
   mozaiks-run init MyWorkflow                      begin one of your own
   mozaiks-run explain MZ406                        what a diagnostic means
 
-Exit codes: 0 completed, 1 failed, 2 invalid input or plan, 3 partial or completed with errors, 4 deadline, 130 stopped by Ctrl-C";
+Exit codes: 0 completed, 1 failed, 2 invalid input or plan, 3 partial or completed with errors, 4 deadline, 130 stopped by Ctrl-C, 143 by SIGTERM";
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
@@ -40,6 +41,8 @@ pub(super) enum Command {
     Run(Run),
     /// Find every mistake in a workflow's files, and run nothing
     Check(Check),
+    /// Go on with a run that was stopped or died, doing nothing again that was done
+    Resume(Resume),
     /// Ask the planner, show the plan it made or everything wrong with it, and run nothing else
     Plan(Plan),
     /// Print or write the JSON Schemas of all files, for editors
@@ -76,6 +79,15 @@ pub(super) struct Run {
     /// A plan to carry out instead of asking the planner: a list of tasks, or the planner's whole answer, as YAML or JSON
     #[arg(long, value_name = "FILE")]
     pub(super) plan: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) session: Session,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+/// How a run is carried out and shown.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Session {
     /// Copy the files of the run here at its end; refused if one is there already
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
@@ -85,14 +97,39 @@ pub(super) struct Run {
     /// Write everything that happens to this file, one JSON object a line
     #[arg(long, value_name = "FILE")]
     pub(super) events: Option<PathBuf>,
-    #[command(flatten)]
-    pub(super) common: Common,
+    /// How long attempts under way may go on after Ctrl-C or SIGTERM
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub(super) grace: u32,
     /// Say nothing while it runs
     #[arg(long, short, conflicts_with = "verbose")]
     pub(super) quiet: bool,
     /// Say more while it runs
     #[arg(long, short)]
     pub(super) verbose: bool,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Resume {
+    /// The run's id, or the beginning of it. Without it, the last run that is not finished
+    pub(super) run: Option<String>,
+    /// Go on although files of the workflow have changed: what is done stays as it was done with the old files
+    #[arg(long)]
+    pub(super) force: bool,
+    /// What becomes of attempts that were under way: made again, or a reason not to resume
+    #[arg(long, value_enum, default_value_t = InFlight::Retry, value_name = "WHAT")]
+    pub(super) in_flight: InFlight,
+    #[command(flatten)]
+    pub(super) session: Session,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum InFlight {
+    /// Make them again; they do not count as failed
+    Retry,
+    /// Refuse to resume, and name them
+    Fail,
 }
 
 /// What a run begins with.

@@ -4,11 +4,7 @@ use std::io::{self, Write};
 
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    INVALID, args,
-    performance::{on_runtime, prepare},
-    project, refuse, show, workflow,
-};
+use super::{INVALID, args, inputs::Inputs, project, refuse, show, stop::on_runtime, workflow};
 use crate::{
     agent::build,
     compile::{Batch, Workflow},
@@ -32,7 +28,9 @@ pub(super) fn plan(args: &args::Plan) -> anyhow::Result<u8> {
         Ok(batch) => batch,
         Err(fault) => return refuse(&[*fault], &args.common),
     };
-    let (context, given) = match prepare(&workflow, &args.given, args.plan.as_deref()) {
+    let (context, given) = match Inputs::read(&args.given, args.plan.as_deref())
+        .and_then(|it| it.prepare(&workflow))
+    {
         Ok(prepared) => prepared,
         Err(faults) => return refuse(&faults, &args.common),
     };
@@ -47,7 +45,7 @@ pub(super) fn plan(args: &args::Plan) -> anyhow::Result<u8> {
                 let (workflow, agents) = (&workflow, &agents);
                 async move { run::ask_planner(workflow, agents, batch, context, &cancel).await }
             };
-            match on_runtime(ask)? {
+            match on_runtime(ask)?.0 {
                 Planned::Accepted(plan) => Ok(*plan),
                 Planned::Refused(faults) => Err(faults),
                 Planned::Stopped(reason) => anyhow::bail!("{reason}"),

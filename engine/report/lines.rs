@@ -58,6 +58,7 @@ pub fn line(event: &RunEvent, elapsed: Duration, level: Level) -> Option<String>
         | RunEvent::PlanAccepted { .. }
         | RunEvent::BatchUnchanged { .. }
         | RunEvent::BatchStarted { .. }
+        | RunEvent::BatchRecalled { .. }
         | RunEvent::BatchEnded { .. } => of_batch(event),
         RunEvent::TaskStarted { .. }
         | RunEvent::AttemptRejected { .. }
@@ -76,8 +77,14 @@ fn of_run(event: &RunEvent) -> Said {
             let text = format!("{} of {}", inert(run), inert(workflow));
             (Level::Normal, "run", text)
         }
-        RunEvent::TurnStarted { turn, agent } => {
-            (Level::Normal, "turn", format!("{turn}: {}", inert(agent)))
+        RunEvent::TurnStarted {
+            turn,
+            agent,
+            recalled,
+        } => {
+            let recalled = if *recalled { ", as recorded" } else { "" };
+            let text = format!("{turn}: {}{recalled}", inert(agent));
+            (Level::Normal, "turn", text)
         }
         RunEvent::TurnRejected {
             agent,
@@ -122,6 +129,18 @@ fn of_run(event: &RunEvent) -> Said {
 
 fn of_batch(event: &RunEvent) -> Said {
     Some(match event {
+        RunEvent::BatchRecalled {
+            batch,
+            completed,
+            failed,
+        } => {
+            let failed = match failed {
+                0 => String::new(),
+                n => format!(", {n} failed"),
+            };
+            let text = format!("{}: {completed} completed before{failed}", inert(batch));
+            (Level::Normal, "resumed", text)
+        }
         RunEvent::PlanRejected {
             batch,
             faults,

@@ -120,7 +120,7 @@ impl Listener for Progress {
 impl Screen {
     fn hear(&mut self, event: &RunEvent, now: Duration) {
         match event {
-            RunEvent::TurnStarted { turn, agent } => {
+            RunEvent::TurnStarted { turn, agent, .. } => {
                 let id = format!("turn {turn}").into();
                 self.start(id, agent, 1, now);
             }
@@ -145,6 +145,14 @@ impl Screen {
             }
             RunEvent::BatchStarted { batch, tasks, .. } => {
                 self.batch = Some(Tally::new(batch, *tasks));
+            }
+            RunEvent::BatchRecalled {
+                completed, failed, ..
+            } => {
+                if let Some(tally) = &mut self.batch {
+                    tally.completed = *completed;
+                    tally.failed = *failed;
+                }
             }
             RunEvent::TaskStarted {
                 task,

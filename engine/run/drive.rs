@@ -10,6 +10,7 @@ use std::{
     cmp::Reverse,
     collections::{BinaryHeap, HashMap},
     future::pending,
+    mem,
     pin::{Pin, pin},
     time::Duration,
 };
@@ -38,11 +39,34 @@ pub trait Work {
         attempt: u32,
     ) -> impl Future<Output = Self::Answer> + Send + 'static;
 
-    /// Judges how an attempt ended, and keeps what it accepts: what needs `task` is prepared after this.
+    /// What an earlier session of the batch saw, one after the other and in its order; then nothing.
+    fn recall(&mut self) -> Result<Option<Recalled>, Broken>;
+
+    /// Judges how an attempt ended.
     fn judge(&mut self, task: TaskIx, attempt: u32, answer: Ended<Self::Answer>) -> Verdict;
+
+    /// Makes durable, and then visible, what was judged since the last time. What needs it is prepared after this.
+    fn commit(&mut self) -> Result<(), Broken>;
 
     /// Sees each command before it has any effect, and with a [`Command::Delay`] the wait that was chosen for it.
     fn observe(&mut self, command: &Command, wait: Option<Duration>);
+
+    /// Writes down what was observed since the last commit. Attempts that were prepared get under way after this.
+    fn flush(&mut self);
+}
+
+/// The world failed. Nothing of what was judged may be acted on, and the batch is to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Broken;
+
+/// How an attempt of an earlier session ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recalled {
+    pub task: TaskIx,
+    pub attempt: u32,
+    pub verdict: Verdict,
+    /// What is left of the wait for the next attempt, if it is known.
+    pub wait: Option<Duration>,
 }
 
 /// How an attempt that was not dropped came to its end.
@@ -73,57 +97,152 @@ pub struct Batch<'a> {
 pub struct Limits {
     /// How long the whole batch may take.
     pub deadline: Option<Duration>,
+    /// How long attempts under way may go on when the batch is told to stop.
+    pub grace: Duration,
     /// What [`Jitter::Full`] draws from. Batches with the same seed and the same failures wait the same.
     pub seed: u64,
 }
 
+/// How many answers are judged at most before they are committed together.
+const GROUP: usize = 1024;
+
 /// Runs a batch to its end, or until `cancel` completes. No attempt is under way any more when it returns.
 pub async fn drive<W: Work>(batch: Batch<'_>, work: &mut W, cancel: impl Future<Output = ()>) {
-    let mut scheduler = Scheduler::new(batch.graph, batch.policy);
-    let mut attempts = Attempts::new(batch.graph);
-    let mut agenda = Agenda::new(batch.limits.deadline);
-    let mut rng = Rng::with_seed(batch.limits.seed);
+    let mut drive = Drive {
+        scheduler: Scheduler::new(batch.graph, batch.policy),
+        attempts: Attempts::new(batch.graph),
+        agenda: Agenda::new(batch.limits.deadline),
+        rng: Rng::with_seed(batch.limits.seed),
+        backoff: batch.policy.backoff,
+        is_stopping: false,
+        commands: Vec::new(),
+    };
     let mut cancel = pin!(cancel);
-    let mut commands = Vec::new();
-    let mut event = Event::Begun;
+    let mut events = vec![match drive.recall(work) {
+        Ok(()) => Event::Begun,
+        Err(Broken) => Event::CancelRequested,
+    }];
     loop {
-        scheduler.step_into(event, &mut commands);
+        for event in events.drain(..) {
+            drive.step(event, work);
+        }
+        if drive.scheduler.is_finished() {
+            break;
+        }
+        // Before an attempt is under way, it is written down that it may be.
+        if drive.attempts.is_any_prepared() {
+            work.flush();
+            drive.attempts.launch();
+        }
+        // In this order, so that answers without end cannot hold up a stop.
+        tokio::select! {
+            biased;
+            () = &mut cancel, if !drive.is_stopping => {
+                drive.is_stopping = true;
+                drive.agenda.add(batch.limits.grace, Due::Stop);
+                if batch.limits.grace.is_zero() {
+                    events.push(Event::CancelRequested);
+                }
+            }
+            due = drive.agenda.next() => match due {
+                Due::Stop => events.push(Event::CancelRequested),
+                Due::Deadline => events.push(Event::DeadlinePassed),
+                Due::Retry(task) => events.push(Event::RetryDue { task }),
+            },
+            ended = drive.attempts.next() => {
+                let mut ended = Some(ended);
+                while let Some((Attempt { task, number }, answer)) = ended.take() {
+                    let verdict = work.judge(task, number, answer);
+                    events.push(match verdict {
+                        Verdict::Accepted => Event::Accepted { task },
+                        Verdict::Rejected(retry) => Event::Rejected { task, retry },
+                    });
+                    // What is accepted after a rejection may be too late: the rejection is acted on first.
+                    if verdict == Verdict::Accepted && events.len() < GROUP {
+                        ended = drive.attempts.try_next();
+                    }
+                }
+                if work.commit().is_err() {
+                    events = vec![Event::CancelRequested];
+                }
+            }
+        }
+        if drive.is_stopping && drive.attempts.is_empty() {
+            events.push(Event::CancelRequested);
+        }
+    }
+    drive.attempts.shutdown().await;
+    work.flush();
+}
+
+/// The parts of a batch under way.
+struct Drive<'a, A> {
+    scheduler: Scheduler<'a>,
+    attempts: Attempts<A>,
+    agenda: Agenda,
+    rng: Rng,
+    backoff: Backoff,
+    /// Nothing is started any more.
+    is_stopping: bool,
+    commands: Vec<Command>,
+}
+
+impl<A: Send + 'static> Drive<'_, A> {
+    /// Brings the scheduler to where an earlier session left it.
+    fn recall(&mut self, work: &mut impl Work<Answer = A>) -> Result<(), Broken> {
+        while let Some(recalled) = work.recall()? {
+            let task = recalled.task;
+            let event = match recalled.verdict {
+                Verdict::Accepted => Event::Accepted { task },
+                Verdict::Rejected(retry) => Event::Rejected { task, retry },
+            };
+            let mut commands = mem::take(&mut self.commands);
+            self.scheduler
+                .recall(event, recalled.attempt, &mut commands);
+            self.perform(&mut commands, recalled.wait, work);
+            self.commands = commands;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, event: Event, work: &mut impl Work<Answer = A>) {
+        let mut commands = mem::take(&mut self.commands);
+        self.scheduler.step_into(event, &mut commands);
+        self.perform(&mut commands, None, work);
+        self.commands = commands;
+    }
+
+    /// Performs commands, with a wait that was chosen before.
+    fn perform(
+        &mut self,
+        commands: &mut Vec<Command>,
+        chosen: Option<Duration>,
+        work: &mut impl Work<Answer = A>,
+    ) {
         for command in commands.drain(..) {
-            let wait = choose_wait(&command, &batch.policy.backoff, &mut rng);
+            if self.is_stopping && matches!(command, Command::Start { .. }) {
+                continue;
+            }
+            let wait = chosen
+                .filter(|_| matches!(command, Command::Delay { .. }))
+                .or_else(|| choose_wait(&command, &self.backoff, &mut self.rng));
             work.observe(&command, wait);
             match command {
                 Command::Start {
                     task,
                     attempt: number,
-                } => attempts.start(Attempt { task, number }, work.attempt(task, number)),
-                Command::Delay { task, .. } => {
-                    agenda.add(wait.unwrap_or_default(), Due::Retry(task));
+                } => {
+                    let attempt = Attempt { task, number };
+                    self.attempts.start(attempt, work.attempt(task, number));
                 }
-                Command::Drop { task } => attempts.abort(task),
+                Command::Delay { task, .. } => {
+                    self.agenda.add(wait.unwrap_or_default(), Due::Retry(task));
+                }
+                Command::Drop { task } => self.attempts.abort(task),
                 Command::Settle { .. } => (),
             }
         }
-        if scheduler.is_finished() {
-            break;
-        }
-        // In this order, so that answers without end cannot hold up a stop. A stop ends the batch, so that neither
-        // `cancel` nor the deadline is waited for again.
-        event = tokio::select! {
-            biased;
-            () = &mut cancel => Event::CancelRequested,
-            due = agenda.next() => match due {
-                Due::Deadline => Event::DeadlinePassed,
-                Due::Retry(task) => Event::RetryDue { task },
-            },
-            (Attempt { task, number }, answer) = attempts.next() => {
-                match work.judge(task, number, answer) {
-                    Verdict::Accepted => Event::Accepted { task },
-                    Verdict::Rejected(retry) => Event::Rejected { task, retry },
-                }
-            }
-        };
     }
-    attempts.shutdown().await;
 }
 
 /// For a [`Command::Delay`], how long to wait.
@@ -155,20 +274,17 @@ type Prepared<A> = Pin<Box<dyn Future<Output = A> + Send>>;
 
 /// The attempts under way.
 ///
-/// They are launched in bursts: a start for each answer would wake a thread for each, which costs far more than all
+/// They are launched together: a start for each answer would wake a thread for each, which costs far more than all
 /// else that is done for a task.
 struct Attempts<A> {
     set: JoinSet<A>,
-    /// What is launched before anything is waited for, and before there are more than [`BURST`].
+    /// What is launched before anything is waited for.
     prepared: Vec<(Attempt, Prepared<A>)>,
     /// Whose answer is waited for. An answer of any other comes late.
     awaited: HashMap<Id, Attempt>,
     /// For each task, what aborts the attempt under way on it.
     handles: Vec<Option<AbortHandle>>,
 }
-
-/// How many attempts are launched at once, and so how many answers may be judged before any of them is.
-const BURST: usize = 32;
 
 impl<A: Send + 'static> Attempts<A> {
     fn new(graph: &TaskGraph) -> Attempts<A> {
@@ -182,9 +298,6 @@ impl<A: Send + 'static> Attempts<A> {
 
     fn start(&mut self, attempt: Attempt, work: impl Future<Output = A> + Send + 'static) {
         self.prepared.push((attempt, Box::pin(work)));
-        if self.prepared.len() >= BURST {
-            self.launch();
-        }
     }
 
     fn launch(&mut self) {
@@ -203,24 +316,50 @@ impl<A: Send + 'static> Attempts<A> {
         }
     }
 
+    fn is_any_prepared(&self) -> bool {
+        !self.prepared.is_empty()
+    }
+
+    /// Whether no attempt is under way.
+    fn is_empty(&self) -> bool {
+        self.awaited.is_empty() && self.prepared.is_empty()
+    }
+
     /// Waits for the next attempt to end that was not aborted. Nothing is lost if the wait is given up.
     async fn next(&mut self) -> (Attempt, Ended<A>) {
         loop {
-            let mut joined = self.set.try_join_next_with_id();
-            if joined.is_none() {
-                self.launch();
-                joined = self.set.join_next_with_id().await;
+            if let Some(ended) = self.try_next() {
+                return ended;
             }
-            let (id, answer) = match joined {
-                Some(Ok((id, answer))) => (id, Ended::Answered(answer)),
-                Some(Err(error)) => (error.id(), Ended::Panicked(describe(error))),
+            let joined = match self.set.join_next_with_id().await {
+                Some(joined) => joined,
                 None => pending().await,
             };
-            if let Some(attempt) = self.awaited.remove(&id) {
-                self.handles[attempt.task.at()] = None;
-                return (attempt, answer);
+            if let Some(ended) = self.take(joined) {
+                return ended;
             }
         }
+    }
+
+    /// An attempt that has ended already and was not aborted, if there is one.
+    fn try_next(&mut self) -> Option<(Attempt, Ended<A>)> {
+        while let Some(joined) = self.set.try_join_next_with_id() {
+            let ended = self.take(joined);
+            if ended.is_some() {
+                return ended;
+            }
+        }
+        None
+    }
+
+    fn take(&mut self, joined: Result<(Id, A), JoinError>) -> Option<(Attempt, Ended<A>)> {
+        let (id, answer) = match joined {
+            Ok((id, answer)) => (id, Ended::Answered(answer)),
+            Err(error) => (error.id(), Ended::Panicked(describe(error))),
+        };
+        let attempt = self.awaited.remove(&id)?;
+        self.handles[attempt.task.at()] = None;
+        Some((attempt, answer))
     }
 
     /// Aborts what is left, and waits until all of it is gone.
@@ -247,6 +386,7 @@ fn describe(error: JoinError) -> String {
 /// What an agenda says is to happen. Of two things at the same time, the first of these comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
+    Stop,
     Deadline,
     Retry(TaskIx),
 }

@@ -4,12 +4,13 @@ use std::{
     collections::{BTreeMap, HashMap},
     path::Path,
     sync::Arc,
+    time::Duration,
 };
 
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::{Hear, Run, Spoken, Stop, Store, turn};
+use super::{Hear, Log, Run, Spoken, Stop, Store, turn};
 use crate::{
     agent::{Agents, Usage},
     compile::{Batch, Workflow},
@@ -48,10 +49,13 @@ pub async fn ask_planner(
         agents,
         id: "plan".into(),
         store: Store::new(Path::new("")),
+        log: Log::default(),
+        grace: Duration::ZERO,
         context,
         given_plan: None,
         cancel,
         turn: 1,
+        round: 0,
         usage: Usage::default(),
         ran: HashMap::new(),
         batches: BTreeMap::new(),
@@ -71,6 +75,7 @@ pub async fn ask_planner(
         Ok(None) => Planned::Stopped("the batch has run already".to_owned()),
         Err(Stop::BadPlan { faults, .. }) => Planned::Refused(faults),
         Err(Stop::Failed(reason) | Stop::Deadline(reason)) => Planned::Stopped(reason),
+        Err(Stop::Broken(error)) => return Err(error),
         Err(Stop::Cancelled) => Planned::Stopped("stopped".to_owned()),
         Err(Stop::Complete) => Planned::Stopped("the run is complete".to_owned()),
     })
@@ -115,6 +120,7 @@ impl Run<'_> {
                 Err(diagnostic) => vec![*diagnostic],
             };
             let report = crate::diagnostic::draw(&faults, crate::diagnostic::Style::Plain);
+            self.log.plan_refused(self.turn, &batch.id, &report);
             hear(&RunEvent::PlanRejected {
                 batch: Arc::clone(&batch.id),
                 faults: faults.len(),
@@ -126,6 +132,7 @@ impl Run<'_> {
                 return Err(Stop::BadPlan { batch, faults });
             }
             rounds_left -= 1;
+            self.round += 1;
             let again = turn::Again {
                 prompt: &spoken.prompt,
                 report: &report,

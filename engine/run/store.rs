@@ -8,6 +8,7 @@ use std::{
     fs,
     io::Write,
     path::{Path, PathBuf},
+    slice,
 };
 
 use anyhow::Context as _;
@@ -56,6 +57,21 @@ impl Store {
             put(self.artifacts()?, path, file.content.as_bytes())
                 .with_context(|| format!("cannot write the artifact `{}`", file.path))?;
             self.files.insert(file.path.as_str().to_owned());
+        }
+        Ok(())
+    }
+
+    /// Writes those files that are not there, or not whole: a file is renamed into place, but nobody waits for the disk.
+    ///
+    /// # Errors
+    /// As [`Store::write`].
+    pub fn restore(&mut self, files: &[EmittedFile]) -> anyhow::Result<()> {
+        for file in files {
+            let there = self.artifacts()?.metadata(file.path.as_str());
+            match there.is_ok_and(|it| it.is_file() && it.len() == file.content.len() as u64) {
+                true => drop(self.files.insert(file.path.as_str().to_owned())),
+                false => self.write(slice::from_ref(file))?,
+            }
         }
         Ok(())
     }

@@ -52,14 +52,32 @@ impl Run<'_> {
                 prompt::after(again.prompt, &rejection.with_answer(again.answer))
             }
         };
+        let recalled = self.log.recall_turn(self.turn, agent);
+        let recalled = recalled.map_err(Stop::Broken)?;
+        self.usage.add(recalled.rejected_usage);
+        if let Some((text, usage)) = recalled.answer {
+            self.usage.add(usage);
+            let value = self.read(agent, &text, &mut |_| ()).map_err(|rejection| {
+                let message =
+                    format!("the journal's answer of `{agent}` fits no more: {rejection}");
+                Stop::Broken(anyhow::Error::msg(message))
+            })?;
+            return Ok(Spoken {
+                value: Json::written(&value),
+                prompt: first,
+                text: String::from(&*text),
+            });
+        }
+        let done = recalled.rejections;
+        let last_attempt = ATTEMPTS.max(done + 1);
         let mut prompt = first.clone();
         let mut last: Option<Rejection> = None;
-        for attempt in 1..=ATTEMPTS {
+        for attempt in done + 1..=last_attempt {
             let request = Request {
                 agent: Arc::clone(agent),
                 task_id: None,
                 attempt,
-                idempotency_key: format!("{}/turn-{}/{attempt}", self.id, self.turn),
+                idempotency_key: self.key(attempt),
                 prompt: prompt.clone(),
                 view: view.clone(),
                 shape: spec.shape.clone(),
@@ -83,6 +101,8 @@ impl Run<'_> {
                     match self.read(agent, &reply.text, hear) {
                         Ok(value) => {
                             let text = reply.text;
+                            let kept = self.log.answered(self.turn, agent, &text, reply.usage);
+                            kept.map_err(Stop::Broken)?;
                             return Ok(Spoken {
                                 value: Json::written(&value),
                                 prompt: first,
@@ -96,9 +116,13 @@ impl Run<'_> {
             let is_same = last
                 .as_ref()
                 .is_some_and(|it| it.answer.is_some() && it.answer == rejection.answer);
-            let is_last = attempt == ATTEMPTS || is_same || !rejection.failure.is_worth_a_retry();
+            let is_last =
+                attempt == last_attempt || is_same || !rejection.failure.is_worth_a_retry();
             let floor = rejection.retry_after.unwrap_or_default();
             let wait = floor + BACKOFF.span(attempt).mul_f64(fastrand::f64());
+            self.log
+                .turn_rejected(self.turn, agent, attempt, &rejection);
+            self.log.flush().map_err(Stop::Broken)?;
             hear(&RunEvent::TurnRejected {
                 turn: self.turn,
                 agent: Arc::clone(agent),
@@ -122,6 +146,15 @@ impl Run<'_> {
             last = Some(rejection);
         }
         unreachable!("the last attempt returns")
+    }
+
+    /// The same for the same attempt of the same round, in whatever session it is made.
+    fn key(&self, attempt: u32) -> String {
+        let (id, turn) = (&self.id, self.turn);
+        match self.round {
+            0 => format!("{id}/turn-{turn}/{attempt}"),
+            round => format!("{id}/turn-{turn}/repair-{round}/{attempt}"),
+        }
     }
 
     fn read(&self, agent: &str, text: &str, hear: Hear<'_>) -> Result<Value, Rejection> {

@@ -20,7 +20,7 @@ use mozaiks::{
     ownership::Require,
     plan::{self, Origin},
     prompt::Prompt,
-    run::{self, Start},
+    run::{self, Log, Start},
 };
 use tokio::{runtime::Runtime, sync::Semaphore, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -240,6 +240,8 @@ impl Bench {
                 folder: self.folder.path(),
                 context: Context::default(),
                 plan: None,
+                log: Log::default(),
+                grace: Duration::ZERO,
             };
             let cancel = CancellationToken::new();
             let ran = run::workflow(&self.workflow, &agents, start, &mut hear, &cancel);

@@ -6,10 +6,12 @@ use super::*;
 
 #[track_caller]
 fn check_find(batch: &Batch, roots: &[Value], expect: Expect) {
-    let lines = roots.iter().map(|root| match find(batch, &root.clone().into()) {
-        Ok(tasks) => format!("{root} -> {tasks}\n"),
-        Err(fault) => format!("{root} -- {}", told(&[*fault])),
-    });
+    let lines = roots
+        .iter()
+        .map(|root| match find(batch, &root.clone().into()) {
+            Ok(tasks) => format!("{root} -> {tasks}\n"),
+            Err(fault) => format!("{root} -- {}", told(&[*fault])),
+        });
     expect.assert_eq(&lines.collect::<String>());
 }
 

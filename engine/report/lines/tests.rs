@@ -75,6 +75,7 @@ fn story() -> Vec<RunEvent> {
         RunEvent::TurnStarted {
             turn: 1,
             agent: "Planner".into(),
+            recalled: false,
         },
         RunEvent::TurnRejected {
             turn: 1,

@@ -97,6 +97,7 @@ fn a_turn_is_seen_while_it_lasts() {
         [RunEvent::TurnStarted {
             turn,
             agent: agent.clone(),
+            recalled: false,
         }],
     );
     theatre.at(

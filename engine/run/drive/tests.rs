@@ -48,6 +48,7 @@ impl<'a> Play<'a> {
         let World { graph, policy, .. } = self.world;
         let limits = Limits {
             deadline: self.world.deadline,
+            grace: Duration::ZERO,
             seed,
         };
         let cancel_at = self.world.cancel;
@@ -101,6 +102,16 @@ impl Work for Play<'_> {
             script.rejected
         }
     }
+
+    fn recall(&mut self) -> Result<Option<Recalled>, Broken> {
+        Ok(None)
+    }
+
+    fn commit(&mut self) -> Result<(), Broken> {
+        Ok(())
+    }
+
+    fn flush(&mut self) {}
 
     fn judge(&mut self, task: TaskIx, attempt: u32, answer: Ended<Self::Answer>) -> Verdict {
         let script = self.world.attempt(task, attempt);
@@ -281,6 +292,16 @@ impl Work for Panics {
         async move { resume_unwind(payloads[task.at()]()) }
     }
 
+    fn recall(&mut self) -> Result<Option<Recalled>, Broken> {
+        Ok(None)
+    }
+
+    fn commit(&mut self) -> Result<(), Broken> {
+        Ok(())
+    }
+
+    fn flush(&mut self) {}
+
     fn judge(&mut self, task: TaskIx, attempt: u32, answer: Ended<()>) -> Verdict {
         self.0.push(format!("{} {attempt} {answer:?}", task.at()));
         Verdict::Rejected(Retry::Never)
@@ -295,6 +316,7 @@ fn a_panic_is_judged_with_its_message_and_what_is_dropped_is_not_judged() {
         let World { graph, policy, .. } = &World::parse(text);
         let limits = Limits {
             deadline: None,
+            grace: Duration::ZERO,
             seed: 0,
         };
         let mut work = Panics(Vec::new());
@@ -334,6 +356,7 @@ fn an_answer_that_was_there_before_its_attempt_was_dropped_is_not_heard() {
         yield_now().await;
         attempts.abort(a);
         attempts.start(Attempt { task: b, number: 2 }, async { "late" });
+        attempts.launch();
         let (Attempt { task, number }, answer) = attempts.next().await;
         assert_eq!((task, number, answer), (b, 2, Ended::Answered("late")));
         let silence = timeout(Duration::from_secs(1), attempts.next()).await;

@@ -1,0 +1,134 @@
+//! What a run is given: its input, variables, a plan.
+
+use std::{
+    fs,
+    io::{self, Read},
+    path::Path,
+    sync::Arc,
+};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Faults, args};
+use crate::{
+    compile::Workflow,
+    context::Context,
+    diagnostic::{Code, Diagnostic, File},
+    run,
+    source::{self, Source},
+};
+
+/// What a run is given, as far as it was written down by a person.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct Inputs {
+    pub(super) input: Option<String>,
+    pub(super) set: Vec<(String, Value)>,
+    pub(super) plan: Option<PlanFile>,
+}
+
+/// A file with a plan, under the name it was given by.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct PlanFile {
+    pub(super) name: String,
+    pub(super) text: String,
+}
+
+impl Inputs {
+    /// Reads what arguments name.
+    pub(super) fn read(given: &args::Given, plan: Option<&Path>) -> Result<Inputs, Faults> {
+        let mut faults = Vec::new();
+        let mut inputs = Inputs::default();
+        match given.input.as_deref().map(read_input).transpose() {
+            Ok(input) => inputs.input = input,
+            Err(fault) => faults.push(fault),
+        }
+        for text in &given.set {
+            match text.split_once('=') {
+                Some((key, value)) if !key.trim().is_empty() => {
+                    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
+                    inputs.set.push((key.trim().to_owned(), value));
+                }
+                _ => {
+                    let message = format!("`--set {text}` is not of the form KEY=VALUE");
+                    faults.push(Diagnostic::error(Code::BadInput, message));
+                }
+            }
+        }
+        match plan.map(read_plan).transpose() {
+            Ok(plan) => inputs.plan = plan,
+            Err(fault) => faults.push(fault),
+        }
+        match faults.is_empty() {
+            true => Ok(inputs),
+            false => Err(faults),
+        }
+    }
+
+    /// The context a run begins with, and the plan it is given.
+    pub(super) fn prepare(&self, workflow: &Workflow) -> Result<(Context, Option<Source>), Faults> {
+        let mut faults = Vec::new();
+        let plan = self.plan.as_ref().map(PlanFile::parse).transpose();
+        let plan = plan.unwrap_or_else(|fault| {
+            faults.push(fault);
+            None
+        });
+        let context = run::initial_context(workflow, self.input.clone(), &self.set);
+        let context = context.unwrap_or_else(|more| {
+            faults.extend(more);
+            Context::default()
+        });
+        match faults.is_empty() {
+            true => Ok((context, plan)),
+            false => Err(faults),
+        }
+    }
+}
+
+fn read_input(text: &str) -> Result<String, Diagnostic> {
+    let fault = |message: String| Diagnostic::error(Code::BadInput, message);
+    let (name, bytes) = match text.strip_prefix('@') {
+        Some(path) => (
+            path,
+            fs::read(path)
+                .map_err(|error| fault(format!("cannot read the input `{path}`: {error}")))?,
+        ),
+        None if text == "-" => {
+            let mut bytes = Vec::new();
+            let read = io::stdin()
+                .take(source::MAX_BYTES as u64 + 1)
+                .read_to_end(&mut bytes);
+            read.map_err(|error| {
+                fault(format!(
+                    "cannot read the input from standard input: {error}"
+                ))
+            })?;
+            ("standard input", bytes)
+        }
+        None => return Ok(text.to_owned()),
+    };
+    source::decode(name, bytes).map(|it| it.text.clone())
+}
+
+fn read_plan(path: &Path) -> Result<PlanFile, Diagnostic> {
+    let name = path.display().to_string();
+    let bytes = fs::read(path).map_err(|error| {
+        let message = format!("cannot read the plan `{name}`: {error}");
+        Diagnostic::error(Code::BadInput, message)
+    })?;
+    let text = source::decode(&name, bytes)?.text.clone();
+    Ok(PlanFile { name, text })
+}
+
+impl PlanFile {
+    fn parse(&self) -> Result<Source, Diagnostic> {
+        let file = Arc::new(File {
+            name: self.name.clone(),
+            text: self.text.clone(),
+        });
+        match self.name.ends_with(".json") {
+            true => Source::parse_json(&file),
+            false => Source::parse(&file),
+        }
+    }
+}

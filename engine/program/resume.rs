@@ -1,0 +1,168 @@
+//! `mozaiks-run resume`: goes on with a run where its last session stopped.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Faults,
+    args::{self, InFlight},
+    project, refuse,
+    session::{self, Header, Ready},
+    workflow,
+};
+use crate::{
+    agent::build,
+    diagnostic::{Code, Diagnostic},
+    journal::{Entry, Filter, Found, Journal, Run},
+    load::Project,
+    run::{Log, Reader, now_ms},
+};
+
+/// Statuses of runs that have not come to their own end.
+const UNFINISHED: &[&str] = &["running", "cancelled", "deadline"];
+
+pub(super) fn resume(args: &args::Resume) -> anyhow::Result<u8> {
+    let project = match project(&args.common) {
+        Ok(project) => project,
+        Err(faults) => return refuse(&faults, &args.common),
+    };
+    let mut journal = session::journal(&project)?;
+    let run = match chosen(&journal, &project, args.run.as_deref())? {
+        Ok(run) => run,
+        Err(fault) => return refuse(&[*fault], &args.common),
+    };
+    let folder = session::folder_of(&project, &run.id);
+    std::fs::create_dir_all(&folder)?;
+    let lock = session::lock(&folder)?;
+    let header: Header = serde_json::from_str(&journal.header(&run.id)?)?;
+    let (bundle, workflow, _) = match workflow(&project, &run.workflow) {
+        Ok(found) => found,
+        Err(faults) => return refuse(&faults, &args.common),
+    };
+    let changed = changed(&header.files, &session::fingerprints(&bundle, &workflow)?);
+    if !changed.is_empty() && !args.force {
+        return refuse(&changed, &args.common);
+    }
+    let (context, plan) = match header.inputs.prepare(&workflow) {
+        Ok(prepared) => prepared,
+        Err(faults) => return refuse(&faults, &args.common),
+    };
+    let agents = match build::all(&workflow) {
+        Ok(agents) => agents,
+        Err(faults) => return refuse(&faults, &args.common),
+    };
+    if let Some(fault) = session::out_is_taken(&args.session) {
+        return refuse(&[fault], &args.common);
+    }
+    let mut reader = Reader::default();
+    let mut cursor = journal.cursor(&run.id, 0)?;
+    journal.read(&mut cursor, &mut |row| reader.take(row))?;
+    let (past, in_flight) = reader.finish();
+    if args.in_flight == InFlight::Fail && !in_flight.is_empty() {
+        let faults = in_flight.iter().map(|it| {
+            let task = it.task + 1;
+            let message = format!(
+                "attempt {} on task number {task} of batch `{}` was under way when run `{}` stopped",
+                it.attempt, it.batch, run.id
+            );
+            let help = "look whether it did what it was to do; without `--in-flight fail` it is made again";
+            Diagnostic::error(Code::InFlight, message).help(help)
+        });
+        return refuse(&faults.collect::<Vec<_>>(), &args.common);
+    }
+    // From here on a process that still believes it works on the run is shut out.
+    let resumed = Entry {
+        at_ms: now_ms(),
+        kind: "resumed".into(),
+        batch: None,
+        task: None,
+        attempt: None,
+        data: "{}".to_owned(),
+        body: None,
+    };
+    let running = crate::journal::Mark {
+        status: "running",
+        ended_at_ms: None,
+    };
+    journal.append_and_mark(&mut cursor, &[resumed], &running)?;
+    let ready = Ready {
+        id: run.id,
+        name: run.workflow,
+        folder,
+        workflow,
+        agents,
+        context,
+        plan,
+        log: Log::new(journal, cursor, past),
+        lock,
+    };
+    session::perform(ready, &args.session, &args.common)
+}
+
+/// The run that is meant, if it can be gone on with.
+fn chosen(
+    journal: &Journal,
+    project: &Project,
+    named: Option<&str>,
+) -> anyhow::Result<Result<Run, Box<Diagnostic>>> {
+    // What died between its end and the result of it has not told anybody.
+    let is_unfinished = |run: &Run| {
+        let result = session::folder_of(project, &run.id).join("result.json");
+        UNFINISHED.contains(&&*run.status) || !result.exists()
+    };
+    let run = match named {
+        Some(name) => match journal.find(name)? {
+            Found::One(run) => run,
+            Found::None => {
+                let message = format!("there is no run `{name}`");
+                return Ok(Err(Box::new(Diagnostic::error(Code::NoRun, message))));
+            }
+            Found::Several(ids) => {
+                let message = format!("`{name}` is the beginning of several runs");
+                let fault = Diagnostic::error(Code::NoRun, message).allowed(&ids);
+                return Ok(Err(Box::new(fault)));
+            }
+        },
+        None => {
+            let all = journal.runs(&Filter {
+                status: None,
+                workflow: None,
+                limit: 10_000,
+            })?;
+            let unfinished = all.into_iter().find(is_unfinished);
+            match unfinished {
+                Some(run) => run,
+                None => {
+                    let message = "there is no run that is not finished".to_owned();
+                    return Ok(Err(Box::new(Diagnostic::error(Code::NoRun, message))));
+                }
+            }
+        }
+    };
+    if is_unfinished(&run) {
+        return Ok(Ok(run));
+    }
+    let message = format!(
+        "run `{}` has come to its end: it is `{}`",
+        run.id, run.status
+    );
+    Ok(Err(Box::new(Diagnostic::error(Code::RunIsOver, message))))
+}
+
+/// What is different from when the run began.
+fn changed(before: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Faults {
+    let help = "put it back as it was; `--force` goes on all the same: what is done stays as it was done, and what is not is done by the files as they are now";
+    let names: std::collections::BTreeSet<&String> = before.keys().chain(now.keys()).collect();
+    let changed = names
+        .into_iter()
+        .filter(|it| before.get(*it) != now.get(*it));
+    let faults = changed.map(|name| {
+        let how = match (before.get(name), now.get(name)) {
+            (Some(_), None) => "is gone",
+            (None, Some(_)) => "is new",
+            _ => "has changed",
+        };
+        let message = format!("`{name}` {how} since the run began");
+        Diagnostic::error(Code::FilesChanged, message).help(help)
+    });
+    faults.collect()
+}

@@ -1,0 +1,349 @@
+//! One session of a run: from its first event, or from where an earlier session stopped, to its end.
+//!
+//! **Invariant:** only one process works on a run: it holds the lock of the run's folder, which ends with the process.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    fs::{self, File, TryLockError},
+    io::{self, IsTerminal, Read, Write},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    args,
+    inputs::Inputs,
+    stop::{self, Stopped},
+};
+use crate::{
+    agent::Agents,
+    compile::Workflow,
+    context::Context,
+    contract::runtime::Runtime,
+    diagnostic::{Code, Diagnostic},
+    event::RunEvent,
+    journal::{self, Journal},
+    load::{Bundle, Project},
+    report::{
+        self, Clock, Listener,
+        json::Events,
+        lines::{Level, Lines},
+        progress::Progress,
+    },
+    run::{self, Ending, Log, Start, Status},
+    schema::FileKind,
+    source::Source,
+};
+
+/// How much of one file of a workflow's folder is looked at, to see whether it has changed.
+const MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// What a run was begun with. Neither keys nor values of the environment are in it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Header {
+    /// The version of the program.
+    pub(super) version: String,
+    pub(super) inputs: Inputs,
+    /// What [`fingerprints`] gave.
+    pub(super) files: BTreeMap<String, String>,
+}
+
+/// A run that can begin or go on at once.
+pub(super) struct Ready {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) folder: PathBuf,
+    pub(super) workflow: Workflow,
+    pub(super) agents: Agents,
+    pub(super) context: Context,
+    pub(super) plan: Option<Source>,
+    pub(super) log: Log,
+    /// Held until the session is over.
+    pub(super) lock: File,
+}
+
+impl Header {
+    pub(super) fn new(
+        bundle: &Bundle,
+        workflow: &Workflow,
+        inputs: Inputs,
+    ) -> anyhow::Result<Header> {
+        Ok(Header {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            inputs,
+            files: fingerprints(bundle, workflow)?,
+        })
+    }
+}
+
+/// The hash of every file that a workflow is made of, by path: its YAML files, its shared agents, and the templates,
+/// programs and values that they name. What lies beside them is nobody's business.
+pub(super) fn fingerprints(
+    bundle: &Bundle,
+    workflow: &Workflow,
+) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut paths: Vec<PathBuf> = FileKind::ALL
+        .iter()
+        .filter_map(|it| Some(bundle.folder.join(it.path()?)))
+        .collect();
+    for agent in workflow.agents.values() {
+        let named: Vec<&str> = match &agent.runtime {
+            Runtime::Template { template_file, .. } => {
+                template_file.iter().map(|it| it.as_str()).collect()
+            }
+            Runtime::Command { argv, .. } => argv.iter().map(|it| it.as_str()).collect(),
+            _ => Vec::new(),
+        };
+        paths.extend(named.iter().map(|it| agent.home.join(it)));
+    }
+    let variables = workflow.variables.iter();
+    paths.extend(variables.filter_map(|it| it.path.clone()));
+    let mut files = BTreeMap::new();
+    for path in paths.iter().filter(|it| it.is_file()) {
+        let shown = path.strip_prefix(&bundle.project.root).unwrap_or(path);
+        files.insert(shown.display().to_string(), fingerprint(path)?);
+    }
+    for (name, part) in &bundle.shared_agents {
+        let text = &part.source.file.text;
+        files.insert(format!("shared agent {name}"), journal::hash(text));
+    }
+    Ok(files)
+}
+
+fn fingerprint(path: &Path) -> anyhow::Result<String> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|it| it.take(MAX_FILE_BYTES).read_to_end(&mut bytes));
+    read.with_context(|| format!("cannot read `{}`", path.display()))?;
+    Ok(journal::hash(&bytes))
+}
+
+/// The folder of the project that this program writes into.
+pub(super) fn state(project: &Project) -> PathBuf {
+    project.root.join(".mozaiks")
+}
+
+/// The folder of a run.
+pub(super) fn folder_of(project: &Project, run: &str) -> PathBuf {
+    state(project).join("runs").join(run)
+}
+
+pub(super) fn journal(project: &Project) -> anyhow::Result<Journal> {
+    Journal::open(&state(project))
+}
+
+/// The lock of a run.
+///
+/// # Errors
+/// Another process holds it, and which one.
+pub(super) fn lock(folder: &Path) -> anyhow::Result<File> {
+    let path = folder.join("lock");
+    let opened = File::options()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .open(&path);
+    let mut file = opened.with_context(|| format!("cannot open `{}`", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => {
+            file.set_len(0)?;
+            write!(file, "{}", std::process::id())?;
+            Ok(file)
+        }
+        Err(TryLockError::WouldBlock) => {
+            let mut holder = String::new();
+            let _ = file.read_to_string(&mut holder);
+            let id = folder.file_name().unwrap_or_default().to_string_lossy();
+            anyhow::bail!("process {holder} works on run `{id}`; wait for it, or end it first")
+        }
+        Err(TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("cannot lock `{}`", path.display()))
+        }
+    }
+}
+
+/// Carries a run to the end of this session.
+pub(super) fn perform(
+    ready: Ready,
+    args: &args::Session,
+    common: &args::Common,
+) -> anyhow::Result<u8> {
+    let mut hearing = Hearing::new(args)?;
+    let start = Start {
+        id: ready.id.as_str().into(),
+        folder: &ready.folder,
+        context: ready.context,
+        plan: ready.plan.as_ref(),
+        log: ready.log,
+        grace: std::time::Duration::from_secs(args.grace.into()),
+    };
+    let mut hear = |event: &RunEvent| hearing.hear(event);
+    let (workflow, agents) = (&ready.workflow, &ready.agents);
+    let done = stop::on_runtime(|cancel| async move {
+        run::workflow(workflow, agents, start, &mut hear, &cancel).await
+    });
+    hearing.finish()?;
+    let (ending, stopped) = done.with_context(|| {
+        let id = &ready.id;
+        format!("run `{id}` stopped; what is done is kept, and `mozaiks-run resume {id}` goes on")
+    })?;
+    let code = finish(
+        &ready.id,
+        &ready.name,
+        &ready.folder,
+        &ending,
+        (args, common, stopped),
+    )?;
+    drop(ready.lock);
+    Ok(code)
+}
+
+/// A folder of its own for a run, named after the time.
+pub(super) fn new_folder(project: &Project) -> anyhow::Result<(String, PathBuf)> {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let runs = state(project).join("runs");
+    fs::create_dir_all(&runs).with_context(|| format!("cannot make `{}`", runs.display()))?;
+    loop {
+        let id = format!("{:x}-{:04x}", now.as_secs(), fastrand::u16(..));
+        let folder = runs.join(&id);
+        match fs::create_dir(&folder) {
+            Ok(()) => return Ok((id, folder)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => (),
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot make `{}`", folder.display()));
+            }
+        }
+    }
+}
+
+/// Whoever listens to a run: a person, and perhaps a file.
+struct Hearing {
+    person: Box<dyn Listener + Send>,
+    file: Option<(Events, PathBuf)>,
+}
+
+impl Hearing {
+    fn new(args: &args::Session) -> anyhow::Result<Hearing> {
+        let begun = Instant::now();
+        let clock: Clock = Arc::new(move || begun.elapsed());
+        let level = match (args.quiet, args.verbose) {
+            (true, _) => Level::Quiet,
+            (_, true) => Level::Verbose,
+            _ => Level::Normal,
+        };
+        let file = args.events.as_ref().map(|path| {
+            let file =
+                File::create(path).with_context(|| format!("cannot write `{}`", path.display()))?;
+            let events = Events::new(Box::new(file), Arc::clone(&clock));
+            anyhow::Ok((events, path.clone()))
+        });
+        let file = file.transpose()?;
+        // A bar is for somebody who looks at a terminal; everything else gets lines.
+        let person: Box<dyn Listener + Send> = match io::stderr().is_terminal() {
+            true if level != Level::Quiet => Box::new(Progress::on_stderr(level, clock)),
+            _ => Box::new(Lines::new(level, Box::new(io::stderr()), clock)),
+        };
+        Ok(Hearing { person, file })
+    }
+
+    fn hear(&mut self, event: &RunEvent) {
+        if let Some((events, _)) = &mut self.file {
+            events.hear(event);
+        }
+        self.person.hear(event);
+    }
+
+    fn finish(self) -> anyhow::Result<()> {
+        match self.file {
+            Some((events, path)) => events
+                .finish()
+                .with_context(|| format!("cannot write `{}`", path.display())),
+            None => Ok(()),
+        }
+    }
+}
+
+fn finish(
+    id: &str,
+    name: &str,
+    folder: &Path,
+    ending: &Ending,
+    (args, common, stopped): (&args::Session, &args::Common, Stopped),
+) -> anyhow::Result<u8> {
+    let code = match ending.status {
+        Status::Cancelled => stopped.exit_code(),
+        status => status.exit_code(),
+    };
+    let artifacts = folder.join("artifacts");
+    let value = report::json::ending(id, name, &artifacts.display().to_string(), ending);
+    let result = folder.join("result.json");
+    let draft = folder.join(".result.json.part");
+    fs::write(&draft, format!("{value:#}\n"))
+        .and_then(|()| fs::rename(&draft, &result))
+        .with_context(|| format!("cannot write `{}`", result.display()))?;
+    if let Some(out) = &args.out {
+        copy_out(&artifacts, out, &ending.files, args)?;
+    }
+    if common.json {
+        writeln!(io::stdout(), "{value:#}")?;
+        return Ok(code);
+    }
+    if args.quiet && code == 0 {
+        return Ok(code);
+    }
+    let mut err = io::stderr();
+    let shown = args.out.as_ref().unwrap_or(&artifacts);
+    let shown = env::current_dir()
+        .ok()
+        .and_then(|it| shown.strip_prefix(it).ok())
+        .unwrap_or(shown);
+    match ending.files.as_slice() {
+        [] => (),
+        [one] => writeln!(err, "wrote {}", shown.join(one).display())?,
+        several => writeln!(err, "wrote {} files to {}", several.len(), shown.display())?,
+    }
+    if matches!(ending.status, Status::Cancelled | Status::Deadline) {
+        writeln!(err, "to go on: mozaiks-run resume {id}")?;
+    }
+    Ok(code)
+}
+
+/// A file of the run's would replace one that is there.
+pub(super) fn out_is_taken(args: &args::Session) -> Option<Diagnostic> {
+    let out = args.out.as_ref()?;
+    let is_taken = fs::read_dir(out).is_ok_and(|mut it| it.next().is_some());
+    (is_taken && !args.overwrite).then(|| {
+        let message = format!("the folder `{}` is not empty", out.display());
+        Diagnostic::error(Code::Exists, message)
+            .help("name another with `--out`, or add `--overwrite`")
+    })
+}
+
+fn copy_out(
+    artifacts: &Path,
+    out: &Path,
+    files: &[String],
+    args: &args::Session,
+) -> anyhow::Result<()> {
+    for file in files {
+        let target = out.join(file);
+        anyhow::ensure!(
+            args.overwrite || !target.exists(),
+            "`{}` is there already; `--overwrite` replaces it",
+            target.display()
+        );
+        let parent = target.parent().unwrap_or(out);
+        fs::create_dir_all(parent)
+            .with_context(|| format!("cannot make `{}`", parent.display()))?;
+        fs::copy(artifacts.join(file), &target)
+            .with_context(|| format!("cannot write `{}`", target.display()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,359 @@
+//! What a run writes down, and what it recalls of its earlier sessions.
+//!
+//! **Invariant:** what [`Log::commit`] has returned from survives; nothing is acted on before.
+//! **Invariant:** a run asks in the same order whenever it is given the same answers. So what it wrote down is recalled
+//! in order, and what does not fit there is an error, never a guess.
+
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::bail;
+use serde_json::{Value, json};
+
+use super::past::{Attempt, Past, Step};
+use crate::{
+    accept::Rejection,
+    agent::Usage,
+    journal::{Cursor, Entry, Journal, Mark},
+    schedule::Retry,
+};
+
+/// The journal of one run, and its past.
+#[derive(Default)]
+pub struct Log {
+    journal: Option<(Journal, Cursor)>,
+    buffer: Vec<Entry>,
+    past: VecDeque<Past>,
+}
+
+/// What is recalled of asking an agent outside a batch.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    /// How many attempts were rejected, and what they used.
+    pub(super) rejections: u32,
+    pub(super) rejected_usage: Usage,
+    /// The answer that could be used, and what it used.
+    pub(super) answer: Option<(Arc<str>, Usage)>,
+}
+
+/// What is recalled of a batch.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) attempts: VecDeque<Attempt>,
+    /// How long it was under way.
+    pub(super) took: Duration,
+    pub(super) has_begun: bool,
+    pub(super) has_ended: bool,
+}
+
+impl Log {
+    /// Goes on writing at a place of a journal, with what stands before that place.
+    pub fn new(journal: Journal, cursor: Cursor, mut past: VecDeque<Past>) -> Log {
+        while past
+            .pop_back_if(|it| matches!(it.step, Step::Session))
+            .is_some()
+        {}
+        Log {
+            journal: Some((journal, cursor)),
+            buffer: Vec::new(),
+            past,
+        }
+    }
+
+    /// Whether something is still to be recalled.
+    pub(super) fn is_recalling(&self) -> bool {
+        !self.past.is_empty()
+    }
+
+    pub(super) fn recall_turn(&mut self, turn: u32, agent: &str) -> anyhow::Result<Asked> {
+        let mut asked = Asked::default();
+        while let Some(past) = self.next_step() {
+            match &past.step {
+                Step::TurnRejected { usage } if past.turn == turn => {
+                    asked.rejections += 1;
+                    asked.rejected_usage.add(*usage);
+                }
+                Step::Answered { agent: spoke, .. } if past.turn == turn && **spoke == *agent => {
+                    let Some(Past {
+                        step: Step::Answered { text, usage, .. },
+                        ..
+                    }) = self.past.pop_front()
+                    else {
+                        break;
+                    };
+                    asked.answer = Some((text, usage));
+                    break;
+                }
+                other => bail!(misfit(
+                    &format!("`{agent}` in turn {turn}"),
+                    past.turn,
+                    other
+                )),
+            }
+            self.past.pop_front();
+        }
+        Ok(asked)
+    }
+
+    pub(super) fn recall_batch(&mut self, turn: u32, batch: &str) -> anyhow::Result<Batch> {
+        let mut recalled = Batch::default();
+        let Some(past) = self.next_step() else {
+            return Ok(recalled);
+        };
+        match &past.step {
+            Step::BatchBegun { batch: begun } if past.turn == turn && **begun == *batch => (),
+            other => bail!(misfit(
+                &format!("batch `{batch}` in turn {turn}"),
+                past.turn,
+                other
+            )),
+        }
+        recalled.has_begun = true;
+        let mut since = past.at_ms;
+        let mut until = since;
+        self.past.pop_front();
+        while let Some(past) = self.past.pop_front() {
+            match past.step {
+                Step::Attempt(attempt) => recalled.attempts.push_back(attempt),
+                Step::Session => {
+                    recalled.took += span(since, until);
+                    since = past.at_ms;
+                }
+                Step::BatchEnded => {
+                    recalled.has_ended = true;
+                    break;
+                }
+                other => bail!(misfit(
+                    &format!("the end of batch `{batch}`"),
+                    past.turn,
+                    &other
+                )),
+            }
+            until = past.at_ms;
+        }
+        recalled.took += span(since, until);
+        Ok(recalled)
+    }
+
+    /// The next step that is about the run itself.
+    fn next_step(&mut self) -> Option<&Past> {
+        while self
+            .past
+            .pop_front_if(|it| matches!(it.step, Step::Session))
+            .is_some()
+        {}
+        self.past.front()
+    }
+
+    pub(super) fn answered(
+        &mut self,
+        turn: u32,
+        agent: &str,
+        text: &str,
+        usage: Usage,
+    ) -> anyhow::Result<()> {
+        let data = json!({ "turn": turn, "agent": agent, "usage": usage });
+        self.push("answered", data, |it| it.body = Some(text.into()));
+        self.commit()
+    }
+
+    pub(super) fn turn_rejected(
+        &mut self,
+        turn: u32,
+        agent: &str,
+        attempt: u32,
+        rejection: &Rejection,
+    ) {
+        let failure = rejection.failure.as_str();
+        let message = &rejection.message;
+        let data = json!({
+            "turn": turn,
+            "agent": agent,
+            "failure": failure,
+            "message": message,
+            "usage": rejection.usage,
+        });
+        self.push("turn_rejected", data, |it| {
+            it.attempt = Some(attempt);
+            it.body.clone_from(&rejection.answer);
+        });
+    }
+
+    pub(super) fn plan_refused(&mut self, turn: u32, batch: &Arc<str>, report: &str) {
+        let data = json!({ "turn": turn });
+        self.push("plan_refused", data, |it| {
+            it.batch = Some(Arc::clone(batch));
+            it.body = Some(report.into());
+        });
+    }
+
+    pub(super) fn batch_begun(
+        &mut self,
+        turn: u32,
+        batch: &Arc<str>,
+        plan: String,
+    ) -> anyhow::Result<()> {
+        self.push("batch_begun", json!({ "turn": turn }), |it| {
+            it.batch = Some(Arc::clone(batch));
+            it.body = Some(plan.into());
+        });
+        self.commit()
+    }
+
+    pub(super) fn started(&mut self, batch: &Arc<str>, task: u32, attempt: u32) {
+        self.about("started", (batch, task, attempt), json!({}), None);
+    }
+
+    pub(super) fn accepted(&mut self, about: About<'_>, output: &str, usage: Usage) {
+        let data = match usage == Usage::default() {
+            true => json!({}),
+            false => json!({ "usage": usage }),
+        };
+        self.about("accepted", about, data, Some(output.into()));
+    }
+
+    pub(super) fn rejected(
+        &mut self,
+        about: About<'_>,
+        rejection: &Rejection,
+        retry: Retry,
+        usage: Usage,
+    ) {
+        let retry = match retry {
+            Retry::Never => json!("never"),
+            Retry::Backoff => json!("backoff"),
+            Retry::NotBefore(floor) => json!(floor.as_millis() as u64),
+        };
+        let data = json!({
+            "failure": rejection.failure.as_str(),
+            "message": rejection.message,
+            "retry": retry,
+            "usage": usage,
+        });
+        self.about("rejected", about, data, rejection.answer.clone());
+    }
+
+    pub(super) fn delayed(&mut self, about: About<'_>, wait: Duration) {
+        let until = now_ms().saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
+        self.about("delayed", about, json!({ "until_ms": until }), None);
+    }
+
+    pub(super) fn ended(&mut self, about: About<'_>, end: Value) {
+        self.about("task_ended", about, end, None);
+    }
+
+    pub(super) fn batch_ended(&mut self, batch: &Arc<str>, data: Value) -> anyhow::Result<()> {
+        self.push("batch_ended", data, |it| it.batch = Some(Arc::clone(batch)));
+        self.commit()
+    }
+
+    /// The last thing that is said of a session.
+    pub(super) fn run_ended(&mut self, status: &str, data: Value) -> anyhow::Result<()> {
+        self.push("run_ended", data, |_| ());
+        if let Some((journal, cursor)) = &mut self.journal {
+            let mark = Mark {
+                status,
+                ended_at_ms: Some(now_ms()),
+            };
+            boundary();
+            journal.append_and_mark(cursor, &self.buffer, &mark)?;
+            boundary();
+        }
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Makes durable what was said so far.
+    pub(super) fn commit(&mut self) -> anyhow::Result<()> {
+        if let Some((journal, cursor)) = &mut self.journal
+            && !self.buffer.is_empty()
+        {
+            boundary();
+            journal.append(cursor, &self.buffer)?;
+            boundary();
+        }
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Writes down what was said so far, for whoever looks at the run. It need not survive a loss of power.
+    pub(super) fn flush(&mut self) -> anyhow::Result<()> {
+        if let Some((journal, cursor)) = &mut self.journal
+            && !self.buffer.is_empty()
+        {
+            journal.append_soon(cursor, &self.buffer)?;
+        }
+        self.buffer.clear();
+        Ok(())
+    }
+
+    fn about(&mut self, kind: &'static str, about: About<'_>, data: Value, body: Option<Arc<str>>) {
+        let (batch, task, attempt) = about;
+        self.push(kind, data, |it| {
+            it.batch = Some(Arc::clone(batch));
+            it.task = Some(task);
+            it.attempt = Some(attempt);
+            it.body = body;
+        });
+    }
+
+    fn push(&mut self, kind: &'static str, data: Value, more: impl FnOnce(&mut Entry)) {
+        if self.journal.is_none() {
+            return;
+        }
+        let mut entry = Entry {
+            at_ms: now_ms(),
+            kind: kind.into(),
+            batch: None,
+            task: None,
+            attempt: None,
+            data: data.to_string(),
+            body: None,
+        };
+        more(&mut entry);
+        self.buffer.push(entry);
+    }
+}
+
+/// Where the crash tests kill the program: `MOZAIKS_CRASH_AT` counts these places. Built for tests alone.
+#[cfg(debug_assertions)]
+pub(super) fn boundary() {
+    use std::sync::{
+        LazyLock,
+        atomic::{AtomicU64, Ordering},
+    };
+    static AT: LazyLock<Option<u64>> =
+        LazyLock::new(|| std::env::var("MOZAIKS_CRASH_AT").ok()?.parse().ok());
+    static PASSED: AtomicU64 = AtomicU64::new(0);
+    if *AT == Some(PASSED.fetch_add(1, Ordering::Relaxed)) {
+        // No destructor runs and no buffer is written, as with `kill -9`.
+        std::process::abort();
+    }
+}
+
+#[cfg(not(debug_assertions))]
+pub(super) fn boundary() {}
+
+/// A batch, a task by its place in the plan, and the number of an attempt.
+pub(super) type About<'a> = (&'a Arc<str>, u32, u32);
+
+/// Milliseconds since 1970.
+pub fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    i64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
+}
+
+/// From one time to another; nothing if the clock went back meanwhile.
+fn span(since_ms: i64, until_ms: i64) -> Duration {
+    Duration::from_millis(u64::try_from(until_ms.saturating_sub(since_ms)).unwrap_or(0))
+}
+
+fn misfit(wanted: &str, turn: u32, found: &Step) -> String {
+    format!(
+        "the journal of this run does not fit its workflow: after what was done, {wanted} is next, but the journal goes on with {} in turn {turn}; start the run anew, or resume it with the files it began with",
+        found.describe()
+    )
+}

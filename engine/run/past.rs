@@ -1,0 +1,222 @@
+//! What the journal of a run says of its earlier sessions, step by step.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use serde_json::Value;
+
+use crate::{
+    accept::{Failure, Rejection},
+    agent::Usage,
+    journal::{Entry, Row},
+    schedule::Retry,
+};
+
+/// One step of an earlier session.
+#[derive(Debug)]
+pub struct Past {
+    pub(super) at_ms: i64,
+    pub(super) turn: u32,
+    pub(super) step: Step,
+}
+
+#[derive(Debug)]
+pub(super) enum Step {
+    /// Another session begins.
+    Session,
+    TurnRejected {
+        usage: Usage,
+    },
+    Answered {
+        agent: Arc<str>,
+        text: Arc<str>,
+        usage: Usage,
+    },
+    BatchBegun {
+        batch: Arc<str>,
+    },
+    Attempt(Attempt),
+    BatchEnded,
+}
+
+/// How an attempt on a task ended.
+#[derive(Debug)]
+pub(super) struct Attempt {
+    /// The task's place in the plan.
+    pub(super) task: u32,
+    pub(super) number: u32,
+    pub(super) usage: Usage,
+    pub(super) came: Came,
+}
+
+#[derive(Debug)]
+pub(super) enum Came {
+    Output(Arc<str>),
+    Rejection {
+        rejection: Rejection,
+        retry: Retry,
+        /// When the next attempt was to be made.
+        until_ms: Option<i64>,
+    },
+}
+
+/// What was asked when a session ended, and not answered: a place for people.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct InFlight {
+    pub batch: Arc<str>,
+    /// The task's place in the plan.
+    pub task: u32,
+    pub attempt: u32,
+}
+
+/// The past of a run, made from its entries one after the other.
+#[derive(Debug, Default)]
+pub struct Reader {
+    past: VecDeque<Past>,
+    turn: u32,
+    in_flight: std::collections::BTreeMap<(u32, u32), InFlight>,
+}
+
+impl Step {
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Step::Session => "another session".to_owned(),
+            Step::TurnRejected { .. } => "a rejected answer".to_owned(),
+            Step::Answered { agent, .. } => format!("an answer of `{agent}`"),
+            Step::BatchBegun { batch } => format!("batch `{batch}`"),
+            Step::Attempt(_) => "an attempt on a task".to_owned(),
+            Step::BatchEnded => "the end of a batch".to_owned(),
+        }
+    }
+}
+
+impl Reader {
+    /// Takes in the next entry.
+    ///
+    /// # Errors
+    /// It is not what this version writes.
+    pub fn take(&mut self, row: Row) -> anyhow::Result<()> {
+        let seq = row.seq;
+        let step = self.read(row.entry);
+        step.with_context(|| format!("entry {seq} of the run's journal cannot be read"))
+    }
+
+    /// The past, and what was under way when it ended.
+    pub fn finish(self) -> (VecDeque<Past>, Vec<InFlight>) {
+        (self.past, self.in_flight.into_values().collect())
+    }
+
+    fn read(&mut self, entry: Entry) -> anyhow::Result<()> {
+        let data: Value = serde_json::from_str(&entry.data)?;
+        if let Some(turn) = data["turn"].as_u64() {
+            self.turn = u32::try_from(turn)?;
+        }
+        let task = (self.turn, entry.task.unwrap_or_default());
+        let at_ms = entry.at_ms;
+        let step = match &*entry.kind {
+            "resumed" => {
+                self.in_flight.clear();
+                Step::Session
+            }
+            "turn_rejected" => Step::TurnRejected {
+                usage: usage(&data)?,
+            },
+            "answered" => Step::Answered {
+                agent: data["agent"].as_str().context("no agent")?.into(),
+                text: entry.body.context("no answer")?,
+                usage: usage(&data)?,
+            },
+            "batch_begun" => Step::BatchBegun {
+                batch: entry.batch.context("no batch")?,
+            },
+            "started" => {
+                let attempt = entry.attempt.context("no attempt")?;
+                let batch = entry.batch.context("no batch")?;
+                let (task, in_flight) = (
+                    task,
+                    InFlight {
+                        batch,
+                        task: task.1,
+                        attempt,
+                    },
+                );
+                self.in_flight.insert(task, in_flight);
+                return Ok(());
+            }
+            "accepted" | "rejected" => {
+                self.in_flight.remove(&task);
+                Step::Attempt(attempt(entry, &data)?)
+            }
+            "delayed" => {
+                self.delay(task.1, data["until_ms"].as_i64());
+                return Ok(());
+            }
+            "batch_ended" => {
+                self.in_flight.clear();
+                Step::BatchEnded
+            }
+            // For people.
+            "task_ended" | "plan_refused" | "run_ended" => return Ok(()),
+            other => anyhow::bail!("`{other}` is no kind of entry"),
+        };
+        self.past.push_back(Past {
+            at_ms,
+            turn: self.turn,
+            step,
+        });
+        Ok(())
+    }
+
+    /// Notes the wait for the attempt after the last rejection of a task, which was a moment ago.
+    fn delay(&mut self, task: u32, at_ms: Option<i64>) {
+        for past in self.past.iter_mut().rev() {
+            match &mut past.step {
+                Step::Attempt(attempt) if attempt.task == task => {
+                    if let Came::Rejection { until_ms, .. } = &mut attempt.came {
+                        *until_ms = at_ms;
+                    }
+                    return;
+                }
+                Step::BatchBegun { .. } => return,
+                _ => (),
+            }
+        }
+    }
+}
+
+fn attempt(entry: Entry, data: &Value) -> anyhow::Result<Attempt> {
+    let came = match &*entry.kind {
+        "accepted" => Came::Output(entry.body.context("no output")?),
+        _ => {
+            let failure = data["failure"].as_str().and_then(Failure::from_word);
+            let message = data["message"].as_str().unwrap_or_default();
+            let mut rejection = Rejection::new(failure.context("no kind of failure")?, message);
+            rejection.answer = entry.body;
+            let retry = match &data["retry"] {
+                Value::String(word) if word == "never" => Retry::Never,
+                Value::String(word) if word == "backoff" => Retry::Backoff,
+                other => Retry::NotBefore(Duration::from_millis(
+                    other.as_u64().context("no word on another attempt")?,
+                )),
+            };
+            Came::Rejection {
+                rejection,
+                retry,
+                until_ms: None,
+            }
+        }
+    };
+    Ok(Attempt {
+        task: entry.task.context("no task")?,
+        number: entry.attempt.context("no attempt")?,
+        usage: usage(data)?,
+        came,
+    })
+}
+
+fn usage(data: &Value) -> anyhow::Result<Usage> {
+    match data.get("usage") {
+        None => Ok(Usage::default()),
+        Some(usage) => Ok(serde_json::from_value(usage.clone())?),
+    }
+}

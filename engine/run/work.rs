@@ -1,0 +1,414 @@
+//! A batch under way: what its attempts bring, judged, written down and published.
+//!
+//! **Invariant:** an output is in the journal before it is anywhere else.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fs::File,
+    io::Write,
+    mem,
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use serde_json::json;
+
+use super::{
+    Hear,
+    attempt::{Answer, Asking},
+    drive::{Broken, Ended, Recalled, Verdict, Work},
+    log::{self, Log},
+    past,
+    results::{self, Fate},
+    store::Store,
+};
+use crate::{
+    accept::{EmittedFile, Failure, Output, Rejection, Terms},
+    agent::{Agents, Usage},
+    compile::{AgentSpec, Batch},
+    context::{Json, Outputs, TaskFiles, TaskView, View},
+    event::{RunEvent, TaskEnd},
+    graph::TaskIx,
+    ownership::{FilePath, Ledger, Require},
+    plan::{Plan, Task},
+    schedule::{Cause, Command, End, Retry},
+};
+
+/// Files for programs, one of which grows with every output.
+pub(super) struct HandedOut {
+    pub(super) named: Arc<TaskFiles>,
+    pub(super) outputs: File,
+}
+
+/// A batch under way.
+pub(super) struct Performance<'a> {
+    pub(super) run: Arc<str>,
+    pub(super) batch: &'a Batch,
+    pub(super) plan: Plan,
+    pub(super) specs: &'a BTreeMap<String, AgentSpec>,
+    pub(super) agents: &'a Agents,
+    /// The context as it was when the batch began.
+    pub(super) view: View,
+    pub(super) outputs: Arc<Outputs>,
+    pub(super) completed: usize,
+    pub(super) ledger: Ledger,
+    pub(super) store: &'a mut Store,
+    pub(super) fates: Vec<Fate>,
+    pub(super) used: Vec<Usage>,
+    pub(super) n_files: Vec<usize>,
+    pub(super) files: Option<HandedOut>,
+    /// The world failed. No more is accepted, and the run ends with it.
+    pub(super) broken: Option<anyhow::Error>,
+    pub(super) max_output_bytes: usize,
+    pub(super) max_file_bytes: usize,
+    pub(super) hear: Hear<'a>,
+    pub(super) log: &'a mut Log,
+    /// What earlier sessions saw, which is still to be recalled.
+    pub(super) past: VecDeque<past::Attempt>,
+    pub(super) is_recalling: bool,
+    /// What was accepted and is not published.
+    pub(super) judged: Vec<Judged>,
+}
+
+/// An output that was accepted.
+pub(super) struct Judged {
+    ix: TaskIx,
+    output: Json,
+    files: Vec<EmittedFile>,
+}
+
+impl Work for Performance<'_> {
+    type Answer = Answer;
+
+    fn attempt(
+        &mut self,
+        ix: TaskIx,
+        attempt: u32,
+    ) -> impl Future<Output = Answer> + Send + 'static {
+        let task = &self.plan.tasks()[ix.at()];
+        let spec = &self.specs[&*task.agent];
+        let agent = Arc::clone(&self.agents[&*task.agent]);
+        self.fates[ix.at()].attempts = attempt;
+        let view = self.view.seen_by(&spec.sees).in_task(TaskView {
+            batch_id: Arc::clone(&self.batch.id),
+            task_id: Arc::clone(&task.id),
+            ix: ix.at(),
+            own: task.own.clone(),
+            plan: Arc::clone(self.plan.decomposition()),
+            dependencies: self
+                .plan
+                .graph()
+                .needs(ix)
+                .iter()
+                .map(|it| it.at())
+                .collect(),
+            outputs: Arc::clone(&self.outputs),
+            completed: self.completed,
+            context_key: Arc::clone(&self.batch.context_key),
+            status_key: Arc::clone(&self.batch.status_key),
+            files: self.files.as_ref().map(|it| Arc::clone(&it.named)),
+        });
+        let asking = Asking {
+            terms: self.terms(task),
+            run: Arc::clone(&self.run),
+            attempt,
+            instruction: Arc::clone(&spec.instruction),
+            text: Arc::clone(&task.prompt),
+            shape: spec.shape.clone(),
+            last: self.fates[ix.at()].rejection.as_deref().cloned(),
+            timeout: self.batch.timeout,
+            max_output_bytes: self.max_output_bytes,
+        };
+        asking.make(agent, view)
+    }
+
+    fn recall(&mut self) -> Result<Option<Recalled>, Broken> {
+        let Some(attempt) = self.past.pop_front() else {
+            self.recalled();
+            return Ok(None);
+        };
+        self.is_recalling = true;
+        match self.take_back(attempt) {
+            Ok(recalled) => Ok(Some(recalled)),
+            Err(error) => Err(self.breaks(error)),
+        }
+    }
+
+    fn judge(&mut self, ix: TaskIx, attempt: u32, answer: Ended<Answer>) -> Verdict {
+        let (usage, outcome) = match answer {
+            Ended::Answered(answer) => answer,
+            Ended::Panicked(message) => {
+                let message = format!("the attempt broke inside the engine: {message}");
+                let rejection = Rejection::new(Failure::Internal, message);
+                (Usage::default(), Err(rejection))
+            }
+        };
+        self.used[ix.at()].add(usage);
+        let about = (&self.batch.id, ix.number(), attempt);
+        match outcome.and_then(|output| self.claim(ix, output)) {
+            Ok(judged) => {
+                self.log.accepted(about, judged.output.text(), usage);
+                self.judged.push(judged);
+                Verdict::Accepted
+            }
+            Err(rejection) => {
+                let retry = self.retry(ix, &rejection);
+                self.log.rejected(about, &rejection, retry, usage);
+                self.fates[ix.at()].rejection = Some(Box::new(rejection));
+                Verdict::Rejected(retry)
+            }
+        }
+    }
+
+    fn commit(&mut self) -> Result<(), Broken> {
+        let committed = self.log.commit().and_then(|()| self.publish());
+        committed.map_err(|error| self.breaks(error))
+    }
+
+    fn flush(&mut self) {
+        if self.broken.is_none()
+            && let Err(error) = self.log.flush()
+        {
+            self.breaks(error);
+        }
+    }
+
+    fn observe(&mut self, command: &Command, wait: Option<Duration>) {
+        let event = match *command {
+            Command::Start { task, attempt } => {
+                self.log.started(&self.batch.id, task.number(), attempt);
+                let task = &self.plan.tasks()[task.at()];
+                RunEvent::TaskStarted {
+                    batch: Arc::clone(&self.batch.id),
+                    task: Arc::clone(&task.id),
+                    agent: Arc::clone(&task.agent),
+                    attempt,
+                }
+            }
+            Command::Delay { .. } if self.is_recalling => return,
+            Command::Delay { task, .. } => {
+                let fate = &self.fates[task.at()];
+                let about = (&self.batch.id, task.number(), fate.attempts);
+                self.log.delayed(about, wait.unwrap_or_default());
+                let rejection = fate.rejection.as_ref();
+                RunEvent::AttemptRejected {
+                    batch: Arc::clone(&self.batch.id),
+                    task: Arc::clone(&self.plan.tasks()[task.at()].id),
+                    attempt: fate.attempts,
+                    failure: rejection.map_or("internal", |it| it.failure.as_str()),
+                    message: rejection.map(|it| it.message.clone()).unwrap_or_default(),
+                    retry_in_ms: wait.map(|it| it.as_millis() as u64),
+                }
+            }
+            Command::Drop { .. } => return,
+            Command::Settle { task, end } => {
+                self.fates[task.at()].end = Some(end);
+                if self.is_recalling {
+                    return;
+                }
+                self.note_end(task, end);
+                self.ended(task, end)
+            }
+        };
+        (self.hear)(&event);
+    }
+}
+
+impl Performance<'_> {
+    fn terms(&self, task: &Task) -> Terms {
+        Terms {
+            task_id: Arc::clone(&task.id),
+            agent: Arc::clone(&task.agent),
+            kind: task.kind.clone(),
+            owned: Arc::clone(&task.owned),
+            owned_as_written: task.owned_as_written.clone(),
+            require: match self.batch.require_owned_paths {
+                true => Require::Declared,
+                false => Require::Nothing,
+            },
+            max_file_bytes: self.max_file_bytes,
+        }
+    }
+
+    /// Takes an output in, if its files can get this task as their owner.
+    fn claim(&mut self, ix: TaskIx, output: Output) -> Result<Judged, Rejection> {
+        let paths: Vec<FilePath> = output.files.iter().map(|it| it.path.clone()).collect();
+        let plan = &self.plan;
+        self.ledger.claim(ix.at(), &paths).map_err(|violations| {
+            let name = |it: usize| plan.tasks()[it].id.to_string();
+            let messages: Vec<String> = violations.iter().map(|it| it.describe(name)).collect();
+            Rejection::new(Failure::OutsideOwnedPaths, messages.join("; "))
+                .with_answer(&output.value.to_string())
+        })?;
+        if !output.dropped.is_empty() {
+            let id = &self.plan.tasks()[ix.at()].id;
+            let message = format!(
+                "task `{id}` answered with keys that its model does not have, left out: {}",
+                output.dropped.join(", ")
+            );
+            (self.hear)(&RunEvent::Warning { message });
+        }
+        Ok(Judged {
+            ix,
+            output: Json::written(&output.value),
+            files: output.files,
+        })
+    }
+
+    /// Makes what is in the journal visible: files, and outputs to whoever needs them.
+    fn publish(&mut self) -> anyhow::Result<()> {
+        for judged in mem::take(&mut self.judged) {
+            log::boundary();
+            self.store.write(&judged.files)?;
+            self.hand_out(judged)?;
+        }
+        Ok(())
+    }
+
+    fn hand_out(&mut self, judged: Judged) -> anyhow::Result<()> {
+        let Judged { ix, output, files } = judged;
+        if let Some(files) = &mut self.files {
+            let id = json!(&*self.plan.tasks()[ix.at()].id);
+            writeln!(files.outputs, "{{\"task_id\":{id},\"output\":{output}}}")
+                .with_context(|| format!("cannot write `{}`", files.named.outputs))?;
+        }
+        self.n_files[ix.at()] = files.len();
+        self.outputs.put(ix.at(), self.completed, output);
+        self.completed += 1;
+        self.fates[ix.at()].rejection = None;
+        Ok(())
+    }
+
+    /// Takes in what an earlier session saw. Files that it could not publish any more, or that are gone, are published.
+    fn take_back(&mut self, attempt: past::Attempt) -> anyhow::Result<Recalled> {
+        let tasks = self.plan.graph().tasks();
+        let ix = tasks.into_iter().nth(attempt.task as usize);
+        let ix = ix.filter(|it| self.fates[it.at()].end.is_none());
+        let ix =
+            ix.context("the journal of this run has an attempt on a task that its plan has not")?;
+        self.used[ix.at()].add(attempt.usage);
+        self.fates[ix.at()].attempts = attempt.number;
+        let (verdict, wait) = match attempt.came {
+            past::Came::Output(text) => {
+                let output = Json::of_text(String::from(&*text));
+                let files = self.files_of(&output)?;
+                let paths: Vec<FilePath> = files.iter().map(|it| it.path.clone()).collect();
+                let claimed = self.ledger.claim(ix.at(), &paths);
+                claimed
+                    .ok()
+                    .context("two outputs in the journal of this run have one file")?;
+                self.store.restore(&files)?;
+                self.hand_out(Judged { ix, output, files })?;
+                (Verdict::Accepted, None)
+            }
+            past::Came::Rejection {
+                rejection,
+                retry,
+                until_ms,
+            } => {
+                self.fates[ix.at()].rejection = Some(Box::new(rejection));
+                let left = |it: i64| u64::try_from(it.saturating_sub(log::now_ms())).unwrap_or(0);
+                let wait = until_ms.map(|it| Duration::from_millis(left(it)));
+                // A clock that went back makes no wait longer than it could have been.
+                let longest = self.batch.policy.backoff.max;
+                let longest = match retry {
+                    Retry::NotBefore(floor) => longest + floor,
+                    _ => longest,
+                };
+                (Verdict::Rejected(retry), wait.map(|it| it.min(longest)))
+            }
+        };
+        Ok(Recalled {
+            task: ix,
+            attempt: attempt.number,
+            verdict,
+            wait,
+        })
+    }
+
+    fn files_of(&self, output: &Json) -> anyhow::Result<Vec<EmittedFile>> {
+        // Where there is no file there is no need to look into the output.
+        if !output.text().contains("\"code_files\"") {
+            return Ok(Vec::new());
+        }
+        let files = Output::files_of(&output.to_value(), self.max_file_bytes);
+        files.map_err(|it| anyhow::anyhow!("an output in the journal of this run: {it}"))
+    }
+
+    /// All of the past was recalled.
+    fn recalled(&mut self) {
+        if !mem::replace(&mut self.is_recalling, false) {
+            return;
+        }
+        let count = |wanted: End| {
+            self.fates
+                .iter()
+                .filter(|it| it.end == Some(wanted))
+                .count()
+        };
+        (self.hear)(&RunEvent::BatchRecalled {
+            batch: Arc::clone(&self.batch.id),
+            completed: count(End::Completed),
+            failed: count(End::Failed),
+        });
+    }
+
+    fn breaks(&mut self, error: anyhow::Error) -> Broken {
+        self.broken.get_or_insert(error);
+        Broken
+    }
+
+    /// What stopped because somebody stopped the run is not at its end.
+    fn note_end(&mut self, ix: TaskIx, end: End) {
+        let data = match end {
+            End::Completed | End::Cancelled(Cause::Requested | Cause::Deadline) => return,
+            End::Failed => json!({ "end": "failed" }),
+            End::Cancelled(cause) => {
+                json!({ "end": "cancelled", "because": results::because(&self.plan, cause) })
+            }
+        };
+        let about = (&self.batch.id, ix.number(), self.fates[ix.at()].attempts);
+        self.log.ended(about, data);
+    }
+
+    /// Whether another attempt can help.
+    fn retry(&self, ix: TaskIx, rejection: &Rejection) -> Retry {
+        let last = self.fates[ix.at()].rejection.as_ref();
+        let is_same_answer =
+            last.is_some_and(|it| it.answer.is_some() && it.answer == rejection.answer);
+        match rejection.retry_after {
+            _ if is_same_answer || !rejection.failure.is_worth_a_retry() => Retry::Never,
+            Some(floor) => Retry::NotBefore(floor),
+            None => Retry::Backoff,
+        }
+    }
+
+    fn ended(&self, ix: TaskIx, end: End) -> RunEvent {
+        let fate = &self.fates[ix.at()];
+        RunEvent::TaskEnded {
+            batch: Arc::clone(&self.batch.id),
+            task: Arc::clone(&self.plan.tasks()[ix.at()].id),
+            end: match end {
+                End::Completed => TaskEnd::Completed,
+                End::Failed => TaskEnd::Failed {
+                    failure: fate
+                        .rejection
+                        .as_ref()
+                        .map_or("internal", |it| it.failure.as_str()),
+                    message: fate
+                        .rejection
+                        .as_ref()
+                        .map(|it| it.message.clone())
+                        .unwrap_or_default(),
+                },
+                End::Cancelled(cause) => TaskEnd::Cancelled {
+                    because: results::because(&self.plan, cause),
+                },
+            },
+            attempts: fate.attempts,
+            usage: self.used[ix.at()],
+            files: self.n_files[ix.at()],
+        }
+    }
+}

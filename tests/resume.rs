@@ -1,0 +1,159 @@
+//! Runs that stop, and go on.
+
+use std::fs;
+
+use expect_test::{Expect, expect};
+
+use crate::harness::{Project, Ran};
+
+/// Two chains of tasks. Every worker writes down that it was asked; `b` answers well at the second attempt only.
+const FILES: &str = r#"=== extended_orchestration/task_batches.yaml
+version: 1
+conveyors:
+  - id: work
+    decomposition_agent: Planner
+    execution_agents: [Worker]
+    concurrency: 2
+    retry_limit: 2
+    retry: {initial_seconds: 0.001, max_seconds: 0.001}
+=== agents.yaml
+agents:
+  - name: Planner
+    runtime:
+      kind: command
+      argv: [sh, -c, "echo planner >> ../../asked; cat plan.json"]
+  - name: Worker
+    runtime:
+      kind: command
+      argv: [sh, worker.sh]
+  - name: Writer
+    runtime:
+      kind: template
+      output: json
+      template: '{"code_files": [{"filename": "all.json", "content": {{ work_results | tojson | tojson }}}]}'
+=== worker.sh
+request=$(cat)
+set -- $(printf %s "$request" | sed 's/^{"agent":"[^"]*","task_id":"\([^"]*\)","attempt":\([0-9]*\).*/\1 \2/')
+task=$1 attempt=$2
+echo "$task $attempt" >> ../../asked
+case "$task $attempt" in "b 1") echo "not json {"; exit 1;; esac
+printf '{"by": "%s", "code_files": [{"filename": "out/%s.txt", "content": "made by %s"}]}' "$task" "$task" "$task"
+=== plan.json
+{"DecompositionPlan": {"tasks": [
+  {"task_id": "a", "execution_agent": "Worker", "task_prompt": "do", "owned_paths": ["out/a.txt"]},
+  {"task_id": "b", "execution_agent": "Worker", "task_prompt": "do", "owned_paths": ["out/b.txt"]},
+  {"task_id": "c", "execution_agent": "Worker", "task_prompt": "do", "owned_paths": ["out/c.txt"], "depends_on": ["a"]},
+  {"task_id": "d", "execution_agent": "Worker", "task_prompt": "do", "owned_paths": ["out/d.txt"], "depends_on": ["b", "c"]}
+]}}
+"#;
+
+fn crashing(project: &Project, at: u32, arguments: &[&str]) -> Ran {
+    project.run_with(&[("MOZAIKS_CRASH_AT", &at.to_string())], arguments)
+}
+
+/// What the workers themselves wrote down.
+fn asked(project: &Project) -> Vec<String> {
+    let text = fs::read_to_string(project.path("asked")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// The files of the only run, and what became of it.
+fn made(project: &Project) -> String {
+    let runs = fs::read_dir(project.path(".mozaiks/runs")).expect("there was a run");
+    let run = runs.map(|it| it.expect("it can be read").path()).next();
+    let run = run.expect("there was a run");
+    let mut text = String::new();
+    for name in [
+        "out/a.txt",
+        "out/b.txt",
+        "out/c.txt",
+        "out/d.txt",
+        "all.json",
+    ] {
+        let content = fs::read_to_string(run.join("artifacts").join(name));
+        text += &format!("{name}: {}\n", content.unwrap_or_else(|it| it.to_string()));
+    }
+    text
+}
+
+#[test]
+fn wherever_it_dies_the_run_ends_as_if_it_had_not() {
+    let whole = Project::of(FILES);
+    let ran = whole.run(&["W"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let wanted = made(&whole);
+    let mut deaths = 0;
+    for at in 0.. {
+        let project = Project::of(FILES);
+        if crashing(&project, at, &["W"]).code == 0 {
+            break;
+        }
+        deaths += 1;
+        let before = asked(&project);
+        let ran = project.run(&["resume", "--json"]);
+        assert_eq!(ran.code, 0, "killed at {at}: {}", ran.stderr);
+        assert_eq!(made(&project), wanted, "killed at {at}");
+        // The four tasks, one of them twice, the planner; and at most what was under way once more.
+        let asked = asked(&project);
+        assert!(
+            asked.len() <= 6 + 2 + 1,
+            "killed at {at}: {before:?} then {asked:?}"
+        );
+    }
+    assert!(deaths > 20, "{deaths} places to die at");
+}
+
+fn check_refused(project: &Project, arguments: &[&str], expect: Expect) {
+    let ran = project.run(arguments);
+    let text = ran.stderr.lines().take_while(|it| !it.is_empty());
+    let text: Vec<&str> = text.collect();
+    let text = format!("{}: {}", ran.code, text.join("\n"));
+    expect.assert_eq(&text.replace(&id(project), "RUN"));
+}
+
+/// The id of the only run, if there is one.
+fn id(project: &Project) -> String {
+    let runs = fs::read_dir(project.path(".mozaiks/runs"));
+    let mut runs = runs.into_iter().flatten().flatten();
+    let run = runs.next().map(|it| it.file_name());
+    run.map_or("no run".to_owned(), |it| it.to_string_lossy().into_owned())
+}
+
+#[test]
+fn what_cannot_go_on_says_why() {
+    let project = Project::of(FILES);
+    check_refused(
+        &project,
+        &["resume"],
+        expect!["2: error[MZ601]: there is RUN that is not finished"],
+    );
+    assert_ne!(crashing(&project, 8, &["W"]).code, 0);
+    check_refused(
+        &project,
+        &["resume", "nobody"],
+        expect!["2: error[MZ601]: there is no run `nobody`"],
+    );
+    // Who was under way is a matter of luck.
+    let ran = project.run(&["resume", "--in-flight", "fail"]);
+    assert!(
+        ran.code == 2 && ran.stderr.contains("MZ604"),
+        "{}",
+        ran.stderr
+    );
+    project.write("workflows/W/worker.sh", "echo '{}'");
+    check_refused(
+        &project,
+        &["resume"],
+        expect![[r#"
+            2: error[MZ603]: `workflows/W/worker.sh` has changed since the run began
+             |
+             = help: put it back as it was; `--force` goes on all the same: what is done stays as it was done, and what is not is done by the files as they are now"#]],
+    );
+    let ran = project.run(&["resume", "--force"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    check_refused(
+        &project,
+        &["resume", &id(&project)],
+        expect!["2: error[MZ602]: run `RUN` has come to its end: it is `completed`"],
+    );
+}
