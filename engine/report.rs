@@ -22,7 +22,13 @@ pub type Clock = Arc<dyn Fn() -> Duration + Send + Sync>;
 
 /// A text of somebody else's, for a terminal: one line of at most 300 characters, none of which moves the cursor or turns the line around.
 pub fn inert(text: &str) -> String {
-    clip(text, 300)
+    let length = text.chars().count();
+    if length <= 300 {
+        return clip(text, 300);
+    }
+    // What a program said last is as a rule why it failed.
+    let tail: String = text.chars().skip(length - 180).collect();
+    format!("{}{}", clip(text, 120), clip(&tail, 180))
 }
 
 /// As [`inert`], with at most `room` characters.

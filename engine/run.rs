@@ -41,7 +41,7 @@ use planning::TaskList;
 pub use planning::{Planned, ask_planner};
 pub use results::Status;
 pub use start::{BadInput, initial_context};
-pub use store::Store;
+pub use store::{Replace, Store, copy_out};
 
 /// What a run is given.
 pub struct Start<'a> {
@@ -70,6 +70,8 @@ pub struct Ending {
     pub usage: Usage,
     /// The files that were written, relative to the artifact folder, in order.
     pub files: Vec<String>,
+    /// What the agent that spoke last answered.
+    pub answer: Option<Json>,
     /// The status of each batch that ran.
     pub batches: BTreeMap<String, Status>,
 }
@@ -127,6 +129,7 @@ pub async fn workflow(
         turns: run.turn,
         usage: run.usage,
         files: run.store.files(),
+        answer: run.last_answer.map(|(_, answer)| answer),
         batches: run.batches,
     })
 }
@@ -283,7 +286,7 @@ impl Run<'_> {
                 Err(stop) => return Ok(Err(stop)),
             },
         };
-        if let Err(stop) = self.save(agent, &spoken.value)? {
+        if let Err(stop) = self.save(agent, &spoken.value, hear)? {
             return Ok(Err(stop));
         }
         hear(&RunEvent::TurnEnded {
@@ -331,7 +334,12 @@ impl Run<'_> {
     }
 
     /// Does what an agent's answer is for: its save step, and its files.
-    fn save(&mut self, agent: &str, answer: &Json) -> anyhow::Result<Result<(), Stop>> {
+    fn save(
+        &mut self,
+        agent: &str,
+        answer: &Json,
+        hear: Hear<'_>,
+    ) -> anyhow::Result<Result<(), Stop>> {
         let spec = &self.workflow.agents[agent];
         // A plan is large, and as a rule goes nowhere but to its batch.
         if spec.reads == Reads::Plan && spec.writes.is_empty() {
@@ -341,7 +349,7 @@ impl Run<'_> {
         if let Err(message) = self.keep(agent, &value) {
             return Ok(Err(Stop::Failed(message)));
         }
-        if let Err(message) = self.publish(&value)? {
+        if let Err(message) = self.publish(agent, &value, hear)? {
             return Ok(Err(Stop::Failed(format!(
                 "the files of `{agent}` cannot be written: {message}"
             ))));
@@ -363,9 +371,21 @@ impl Run<'_> {
     }
 
     /// Writes the files that an agent outside a batch answered with.
-    fn publish(&mut self, value: &Value) -> anyhow::Result<Result<(), String>> {
+    fn publish(
+        &mut self,
+        agent: &str,
+        value: &Value,
+        hear: Hear<'_>,
+    ) -> anyhow::Result<Result<(), String>> {
         match Output::files_of(value, self.workflow.limits.max_file_bytes) {
             Ok(files) => {
+                for file in files.iter().filter(|it| self.store.has(it)) {
+                    let message = format!(
+                        "`{agent}` replaces the file `{}`, which this run has written before",
+                        file.path
+                    );
+                    hear(&RunEvent::Warning { message });
+                }
                 self.store.write(&files)?;
                 Ok(Ok(()))
             }

@@ -180,10 +180,17 @@ fn read(program: &Path, ended: Ended, limit: usize) -> Result<Reply, Rejection> 
             let what = "printed nothing on its standard output".to_owned();
             reject(Failure::Empty, what)
         }
-        Ok(text) => {
-            let usage = Usage::default();
-            Ok(Reply { text, usage })
-        }
+        Ok(text) => match serde_json::from_str::<Value>(&text) {
+            Ok(_) => {
+                let usage = Usage::default();
+                Ok(Reply { text, usage })
+            }
+            // Half a value is no text that somebody meant.
+            Err(error) => {
+                let what = format!("printed what is not one JSON value: {error}");
+                reject(Failure::NotJson, what).map_err(|it| it.with_answer(&text))
+            }
+        },
         Err(error) => {
             let at = error.utf8_error().valid_up_to();
             let what = format!("printed what is not UTF-8, from byte {at} on");

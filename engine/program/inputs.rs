@@ -1,7 +1,7 @@
 //! What a run is given: its input, variables, a plan.
 
 use std::{
-    fs,
+    fs::File,
     io::{self, Read},
     path::Path,
     sync::Arc,
@@ -14,7 +14,7 @@ use super::{Faults, args};
 use crate::{
     compile::Workflow,
     context::Context,
-    diagnostic::{Code, Diagnostic, File},
+    diagnostic::{self, Code, Diagnostic},
     run,
     source::{self, Source},
 };
@@ -90,7 +90,7 @@ fn read_input(text: &str) -> Result<String, Diagnostic> {
     let (name, bytes) = match text.strip_prefix('@') {
         Some(path) => (
             path,
-            fs::read(path)
+            read_file(Path::new(path))
                 .map_err(|error| fault(format!("cannot read the input `{path}`: {error}")))?,
         ),
         None if text == "-" => {
@@ -112,7 +112,7 @@ fn read_input(text: &str) -> Result<String, Diagnostic> {
 
 fn read_plan(path: &Path) -> Result<PlanFile, Diagnostic> {
     let name = path.display().to_string();
-    let bytes = fs::read(path).map_err(|error| {
+    let bytes = read_file(path).map_err(|error| {
         let message = format!("cannot read the plan `{name}`: {error}");
         Diagnostic::error(Code::BadInput, message)
     })?;
@@ -120,9 +120,18 @@ fn read_plan(path: &Path) -> Result<PlanFile, Diagnostic> {
     Ok(PlanFile { name, text })
 }
 
+/// A file, or as much of it as is needed to see that it is too large.
+fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = File::open(path)?;
+    file.take(source::MAX_BYTES as u64 + 1)
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 impl PlanFile {
     fn parse(&self) -> Result<Source, Diagnostic> {
-        let file = Arc::new(File {
+        let file = Arc::new(diagnostic::File {
             name: self.name.clone(),
             text: self.text.clone(),
         });

@@ -14,6 +14,7 @@ use std::{
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{
     args,
@@ -23,7 +24,7 @@ use super::{
 use crate::{
     agent::Agents,
     compile::Workflow,
-    context::Context,
+    context::{Context, Json},
     contract::runtime::Runtime,
     diagnostic::{Code, Diagnostic},
     event::RunEvent,
@@ -35,7 +36,7 @@ use crate::{
         lines::{Level, Lines},
         progress::Progress,
     },
-    run::{self, Ending, Log, Start, Status},
+    run::{self, Ending, Log, Replace, Start, Status},
     schema::FileKind,
     source::Source,
 };
@@ -289,7 +290,11 @@ fn finish(
         .and_then(|()| fs::rename(&draft, &result))
         .with_context(|| format!("cannot write `{}`", result.display()))?;
     if let Some(out) = &args.out {
-        copy_out(&artifacts, out, &ending.files, args)?;
+        let replace = match args.overwrite {
+            true => Replace::Yes,
+            false => Replace::No,
+        };
+        run::copy_out(&artifacts, out, &ending.files, replace)?;
     }
     if common.json {
         writeln!(io::stdout(), "{value:#}")?;
@@ -297,6 +302,10 @@ fn finish(
     }
     if args.quiet && code == 0 {
         return Ok(code);
+    }
+    // What the last agent said, if it said it to people.
+    if let Some(Value::String(text)) = ending.answer.as_ref().map(Json::to_value) {
+        writeln!(io::stdout(), "{}", text.trim_end())?;
     }
     let mut err = io::stderr();
     let shown = args.out.as_ref().unwrap_or(&artifacts);
@@ -324,26 +333,4 @@ pub(super) fn out_is_taken(args: &args::Session) -> Option<Diagnostic> {
         Diagnostic::error(Code::Exists, message)
             .help("name another with `--out`, or add `--overwrite`")
     })
-}
-
-fn copy_out(
-    artifacts: &Path,
-    out: &Path,
-    files: &[String],
-    args: &args::Session,
-) -> anyhow::Result<()> {
-    for file in files {
-        let target = out.join(file);
-        anyhow::ensure!(
-            args.overwrite || !target.exists(),
-            "`{}` is there already; `--overwrite` replaces it",
-            target.display()
-        );
-        let parent = target.parent().unwrap_or(out);
-        fs::create_dir_all(parent)
-            .with_context(|| format!("cannot make `{}`", parent.display()))?;
-        fs::copy(artifacts.join(file), &target)
-            .with_context(|| format!("cannot write `{}`", target.display()))?;
-    }
-    Ok(())
 }

@@ -92,6 +92,7 @@ pub fn ending(run: &str, workflow: &str, artifacts: &str, ending: &Ending) -> Va
         "usage": ending.usage,
         "artifacts": artifacts,
         "files": ending.files,
+        "answer": ending.answer.as_ref().map(|it| it.to_value()),
         "faults": diagnostics(&ending.faults),
         "context": ending.context.to_value(),
     })

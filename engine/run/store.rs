@@ -76,6 +76,11 @@ impl Store {
         Ok(())
     }
 
+    /// Whether a file was written already.
+    pub(super) fn has(&self, file: &EmittedFile) -> bool {
+        self.files.contains(file.path.as_str())
+    }
+
     /// The files written so far, in order.
     pub fn files(&self) -> Vec<String> {
         self.files.iter().cloned().collect()
@@ -85,6 +90,45 @@ impl Store {
     pub(super) fn beside(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
+}
+
+/// Copies files of an artifact folder into another folder, each whole. What lies there already is replaced, a link
+/// itself and not what it leads to, if `replace` says so.
+///
+/// # Errors
+/// The world does not let it; a file is there and may not be replaced; or a link leads out of the folder.
+pub fn copy_out(
+    artifacts: &Path,
+    out: &Path,
+    files: &[String],
+    replace: Replace,
+) -> anyhow::Result<()> {
+    fs::create_dir_all(out).with_context(|| format!("cannot make `{}`", out.display()))?;
+    let open = |it: &Path| {
+        let dir = Dir::open_ambient_dir(it, ambient_authority());
+        dir.with_context(|| format!("cannot open the folder `{}`", it.display()))
+    };
+    let to = open(out)?;
+    for file in files {
+        let shown = out.join(file);
+        anyhow::ensure!(
+            replace == Replace::Yes || to.symlink_metadata(file).is_err(),
+            "`{}` is there already; `--overwrite` replaces it",
+            shown.display()
+        );
+        let content = fs::read(artifacts.join(file));
+        let content = content.with_context(|| format!("cannot read the artifact `{file}`"))?;
+        put(&to, Path::new(file), &content)
+            .with_context(|| format!("cannot write `{}`", shown.display()))?;
+    }
+    Ok(())
+}
+
+/// Whether files that are there may be replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replace {
+    Yes,
+    No,
 }
 
 fn put(artifacts: &Dir, path: &Path, content: &[u8]) -> std::io::Result<()> {
