@@ -296,7 +296,7 @@ impl Run<'_> {
         });
         let mut worst = None;
         let mut spoken = spoken;
-        for batch in triggered {
+        for (ix, batch) in triggered.iter().enumerate() {
             let planned = self.plan(batch, &mut spoken, given, hear).await;
             let (plan, tasks) = match planned {
                 Ok(Some(planned)) => planned,
@@ -316,6 +316,10 @@ impl Run<'_> {
                 }
             };
             self.ran.insert(Arc::clone(&batch.id), tasks);
+            if ix + 1 == triggered.len() {
+                // Nobody is asked to mend it any more, and a plan's text is long.
+                spoken.text = String::new();
+            }
             let done = self.batch(batch, plan, hear).await?;
             let (results, status, cut_short) = done;
             self.context.set(&batch.context_key, results);

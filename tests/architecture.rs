@@ -120,6 +120,7 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
             "anyhow",
             "cap_std",
             "fastrand",
+            "serde",
             "serde_json",
             "sha2",
             "tokio",

@@ -201,6 +201,10 @@ fn check_length(store: &Path) -> Result<()> {
 }
 
 fn check_content(connection: &Connection, store: &Path) -> Result<Content> {
+    // All at one moment: another process may be making it.
+    let moment = connection.is_autocommit();
+    let moment = moment.then(|| connection.unchecked_transaction());
+    let _moment = moment.transpose()?;
     let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i32>(0));
     let application = number("PRAGMA application_id")?;
     let version = number("PRAGMA user_version")?;

@@ -1,5 +1,6 @@
 //! What a batch publishes: outputs, failures, and what it says about itself (Workflow Task Batches, *Failure Model*).
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -95,9 +96,14 @@ pub(super) fn merge(batch: &Batch, plan: &Plan, outputs: &Outputs, fates: &[Fate
         let outputs: Vec<&str> = outputs.map(Json::text).collect();
         return Json::of_text(format!("[{}]", outputs.join(",")));
     }
-    let mut text = String::from("{");
+    // There may be very many outputs: what is made of them is made once, and as text.
+    let outputs_length: usize = (0..plan.tasks().len())
+        .filter_map(|it| Some(outputs.get(it)?.text().len() + 2 * plan.tasks()[it].id.len() + 16))
+        .sum();
+    let mut text = String::with_capacity(outputs_length + 512);
+    text.push('{');
     let mut failed = Map::new();
-    let mut completed_tasks = Vec::new();
+    let mut completed_tasks: Vec<&str> = Vec::new();
     for (ix, (task, fate)) in plan.tasks().iter().zip(fates).enumerate() {
         match outputs.get(ix) {
             Some(output) => {
@@ -110,22 +116,35 @@ pub(super) fn merge(batch: &Batch, plan: &Plan, outputs: &Outputs, fates: &[Fate
         }
     }
     let failed_tasks: Vec<&String> = failed.keys().collect();
-    let meta = json!({
-        "batch_id": &*batch.id,
-        "status": word(status(batch, fates)),
-        "task_count": plan.tasks().len(),
-        "concurrency": batch.policy.concurrency,
-        "completed_tasks": completed_tasks,
-        "failed_tasks": failed_tasks,
-        "result_context_key": &*batch.context_key,
-    });
+    let meta = Meta {
+        batch_id: &batch.id,
+        status: word(status(batch, fates)),
+        task_count: plan.tasks().len(),
+        concurrency: batch.policy.concurrency,
+        completed_tasks,
+        failed_tasks,
+        result_context_key: &batch.context_key,
+    };
+    let meta = serde_json::to_string(&meta).expect("texts and numbers are JSON");
     if !failed.is_empty() || batch.failure_policy == FailurePolicy::CollectErrors {
-        let failed = Value::Object(failed);
+        let failed = serde_json::to_string(&failed).expect("it is JSON");
         text.push_str(&format!("\"_failed\":{failed},"));
     }
     text.push_str(&format!("\"_meta\":{meta}}}"));
     text.shrink_to_fit();
     Json::of_text(text)
+}
+
+/// What a batch says about itself, under `_meta`.
+#[derive(Serialize)]
+struct Meta<'a> {
+    batch_id: &'a str,
+    status: &'static str,
+    task_count: usize,
+    concurrency: u32,
+    completed_tasks: Vec<&'a str>,
+    failed_tasks: Vec<&'a String>,
+    result_context_key: &'a str,
 }
 
 /// Why a task has no output.

@@ -15,7 +15,7 @@ use mozaiks::{
     agent::{Agent, Agents, Answer, Reply, Request, Usage},
     compile::{self, Workflow},
     context::{Context, Json, Sees, View},
-    event::RunEvent,
+    event::{RunEvent, TaskEnd},
     load::{self, Project},
     ownership::Require,
     plan::{self, Origin},
@@ -184,14 +184,26 @@ impl Agent for Says {
     }
 }
 
-struct Bench {
+/// What was seen of a run.
+#[derive(Default)]
+pub(crate) struct Performed {
+    /// CPU time of the batch.
+    pub(crate) took: Duration,
+    /// How many tasks this session completed.
+    pub(crate) completed: usize,
+    /// How many an earlier session had completed, and the CPU time when all that was recalled.
+    pub(crate) recalled: usize,
+    pub(crate) recalled_at: Duration,
+}
+
+pub(crate) struct Bench {
     folder: tempfile::TempDir,
     workflow: Workflow,
     runtime: Runtime,
 }
 
 impl Bench {
-    fn new() -> io::Result<Bench> {
+    pub(crate) fn new() -> io::Result<Bench> {
         let folder = tempfile::tempdir()?;
         for (name, text) in FILES {
             let path = folder.path().join("workflows/Bench").join(name);
@@ -210,47 +222,60 @@ impl Bench {
         })
     }
 
-    /// CPU time of the batch, from its first event to its last.
-    fn run(&self, shape: &str, tasks: usize, rounds: usize) -> Duration {
-        let says = |name: &str, text: &str| {
-            let agent: Arc<dyn Agent> = Arc::new(Says(text.to_owned()));
+    /// The agents of a run: a planner that answers with a plan of this shape, and a worker.
+    pub(crate) fn agents(shape: &str, tasks: usize) -> Agents {
+        let says = |name: &str, text: String| {
+            let agent: Arc<dyn Agent> = Arc::new(Says(text));
             (name.to_owned(), agent)
         };
-        let plan = format!(
-            "{{\"DecompositionPlan\":{{\"tasks\":{}}}}}",
-            plan_text(shape, tasks)
-        );
-        let agents: Agents = BTreeMap::from([says("Planner", &plan), says("Worker", "{}")]);
-        drop(plan);
+        let tasks = plan_text(shape, tasks);
+        let plan = format!("{{\"DecompositionPlan\":{{\"tasks\":{tasks}}}}}");
+        BTreeMap::from([says("Planner", plan), says("Worker", "{}".to_owned())])
+    }
+
+    /// CPU time of the batch, from its first event to its last.
+    fn run(&self, shape: &str, tasks: usize, rounds: usize) -> Duration {
+        let agents = Bench::agents(shape, tasks);
         cpu::least(rounds, || {
-            let mut span = (Duration::ZERO, Duration::ZERO);
-            let mut completed = 0;
-            let mut hear = |event: &RunEvent| match event {
-                RunEvent::BatchStarted { .. } => span.0 = cpu::here(),
-                RunEvent::BatchEnded {
-                    completed: ended, ..
-                } => {
-                    span.1 = cpu::here();
-                    completed = *ended;
-                }
-                _ => (),
-            };
-            let start = Start {
-                id: "bench".into(),
-                folder: self.folder.path(),
-                context: Context::default(),
-                plan: None,
-                log: Log::default(),
-                grace: Duration::ZERO,
-            };
-            let cancel = CancellationToken::new();
-            let ran = run::workflow(&self.workflow, &agents, start, &mut hear, &cancel);
-            self.runtime
-                .block_on(ran)
-                .expect("the folder can be written");
-            assert_eq!(completed, tasks, "all tasks are completed");
-            span.1 - span.0
+            self.perform(&agents, Log::default(), usize::MAX).took
         })
+    }
+
+    /// Runs the workflow, and cancels the run when so many tasks are completed.
+    pub(crate) fn perform(&self, agents: &Agents, log: Log, stop_at: usize) -> Performed {
+        let cancel = CancellationToken::new();
+        let mut begun = Duration::ZERO;
+        let mut performed = Performed::default();
+        let mut hear = |event: &RunEvent| match event {
+            RunEvent::BatchStarted { .. } => begun = cpu::here(),
+            RunEvent::BatchRecalled { completed, .. } => {
+                performed.recalled = *completed;
+                performed.recalled_at = cpu::here();
+            }
+            RunEvent::TaskEnded {
+                end: TaskEnd::Completed,
+                ..
+            } => {
+                performed.completed += 1;
+                if performed.completed == stop_at {
+                    cancel.cancel();
+                }
+            }
+            RunEvent::BatchEnded { .. } => performed.took = cpu::here() - begun,
+            _ => (),
+        };
+        let start = Start {
+            id: "bench".into(),
+            folder: self.folder.path(),
+            context: Context::default(),
+            plan: None,
+            log,
+            grace: Duration::ZERO,
+        };
+        let ran = run::workflow(&self.workflow, agents, start, &mut hear, &cancel);
+        let ending = self.runtime.block_on(ran);
+        ending.expect("the folder can be written");
+        performed
     }
 
     /// The same futures with nothing around them: no order between layers but waves, no results, no events.

@@ -3,6 +3,7 @@
 
 mod batch;
 mod cpu;
+mod durable;
 mod program;
 
 use std::{
@@ -23,16 +24,18 @@ fn main() -> io::Result<()> {
         ["memory-of", shape, tasks] => batch::print_peak(&mut out, shape, tasks),
         ["accept"] => batch::accept_plan(&mut out),
         ["batch"] => batch::compare(&mut out),
+        ["durable"] => durable::measure(&mut out),
         ["program"] => program::measure(&mut out),
         [] => {
             batch::compare(&mut out)?;
             batch::accept_plan(&mut out)?;
+            durable::measure(&mut out)?;
             program::measure(&mut out)
         }
         other => {
             writeln!(
                 out,
-                "no benchmark `{}`: batch, accept, program",
+                "no benchmark `{}`: batch, accept, durable, program",
                 other.join(" ")
             )
         }
