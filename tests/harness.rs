@@ -3,7 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 use tempfile::TempDir;
@@ -63,6 +63,13 @@ impl Project {
 
     pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
         run_in(self.folder.path(), arguments)
+    }
+
+    /// Starts the program, and does not wait for it.
+    pub(crate) fn start(&self, arguments: &[&str]) -> Child {
+        let mut command = command(self.folder.path(), arguments);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().expect("the program is built")
     }
 
     /// As [`Project::run`], with variables in the environment.

@@ -1,6 +1,10 @@
 //! Runs that stop, and go on.
 
-use std::fs;
+use std::{
+    fs,
+    process::{Child, Command},
+    thread,
+};
 
 use expect_test::{Expect, expect};
 
@@ -133,13 +137,6 @@ fn what_cannot_go_on_says_why() {
         &["resume", "nobody"],
         expect!["2: error[MZ601]: there is no run `nobody`"],
     );
-    // Who was under way is a matter of luck.
-    let ran = project.run(&["resume", "--in-flight", "fail"]);
-    assert!(
-        ran.code == 2 && ran.stderr.contains("MZ604"),
-        "{}",
-        ran.stderr
-    );
     project.write("workflows/W/worker.sh", "echo '{}'");
     check_refused(
         &project,
@@ -156,4 +153,101 @@ fn what_cannot_go_on_says_why() {
         &["resume", &id(&project)],
         expect!["2: error[MZ602]: run `RUN` has come to its end: it is `completed`"],
     );
+}
+
+/// A worker that is there for ever the first time, and answers the second.
+const STUCK: &str = r#"=== extended_orchestration/task_batches.yaml
+version: 1
+conveyors:
+  - {id: work, decomposition_agent: Planner, execution_agents: [Worker]}
+=== agents.yaml
+agents:
+  - name: Planner
+    runtime:
+      kind: scripted
+      replies:
+        - json: {DecompositionPlan: {tasks: [{task_id: a, execution_agent: Worker, task_prompt: do}]}}
+  - name: Worker
+    runtime: {kind: command, argv: [sh, worker.sh]}
+=== worker.sh
+if [ -e ../../worker ]; then echo '{"done": true}'; exit; fi
+echo $$ > ../../draft; mv ../../draft ../../worker
+exec sleep 1000
+"#;
+
+/// The program and its worker, which has just been asked.
+#[cfg(target_os = "linux")]
+fn stuck(project: &Project) -> (Child, String) {
+    let running = project.start(&["W", "--grace", "0"]);
+    loop {
+        match fs::read_to_string(project.path("worker")) {
+            Ok(pid) => return (running, pid.trim().to_owned()),
+            Err(_) => thread::yield_now(),
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn signal(what: &str, pid: &str) {
+    let sent = Command::new("kill").args([what, pid]).status();
+    assert!(sent.expect("there is a `kill`").success());
+}
+
+/// Whether a process is gone, or dead and waiting for somebody who asks how it ended.
+#[cfg(target_os = "linux")]
+fn is_gone(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
+    stat.is_err() || stat.is_ok_and(|it| it.contains(") Z "))
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_that_is_terminated_leaves_nothing_running_and_goes_on() {
+    let project = Project::of(STUCK);
+    let (mut running, worker) = stuck(&project);
+    signal("-TERM", &running.id().to_string());
+    assert_eq!(running.wait().expect("it ends").code(), Some(143));
+    while !is_gone(&worker) {
+        thread::yield_now();
+    }
+    let ran = project.run(&["resume", "--json"]);
+    let value: serde_json::Value = serde_json::from_str(&ran.stdout).expect("one JSON result");
+    let done = &value["context"]["work_results"]["a"]["done"];
+    assert_eq!((ran.code, done), (0, &true.into()));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_was_under_way_is_made_again_unless_somebody_wants_to_look_first() {
+    let project = Project::of(STUCK);
+    let (mut running, worker) = stuck(&project);
+    signal("-KILL", &running.id().to_string());
+    running.wait().expect("it ends");
+    signal("-KILL", &worker);
+    check_refused(
+        &project,
+        &["resume", "--in-flight", "fail"],
+        expect![[r#"
+            2: error[MZ604]: attempt 1 on task number 1 of batch `work` was under way when run `RUN` stopped
+             |
+             = help: look whether it did what it was to do; without `--in-flight fail` it is made again"#]],
+    );
+    assert_eq!(project.run(&["resume"]).code, 0);
+}
+
+#[test]
+fn one_process_works_on_a_run() {
+    let project = Project::of(FILES);
+    assert_ne!(crashing(&project, 8, &["W"]).code, 0);
+    let path = project
+        .path(".mozaiks/runs")
+        .join(id(&project))
+        .join("lock");
+    let lock = fs::File::open(path).expect("a run has a lock");
+    lock.lock().expect("nobody holds it");
+    let ran = project.run(&["resume"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.stderr.contains("works on run"), "{}", ran.stderr);
+    drop(lock);
+    assert_eq!(project.run(&["resume"]).code, 0);
 }

@@ -1,6 +1,6 @@
 //! Plays the worlds of the scheduler's tests with the real thing, on tokio's paused clock.
 
-use std::{panic::resume_unwind, sync::Arc};
+use std::{collections::VecDeque, panic::resume_unwind, sync::Arc};
 
 use expect_test::{Expect, expect};
 use fastrand::Rng;
@@ -29,6 +29,9 @@ struct Play<'a> {
     begun: Instant,
     steps: Vec<Step>,
     accepted: Vec<bool>,
+    /// What an earlier session saw, and what this one sees.
+    past: VecDeque<Recalled>,
+    judged: Vec<Recalled>,
     /// Held by every attempt under way.
     alive: Arc<()>,
 }
@@ -40,6 +43,8 @@ impl<'a> Play<'a> {
             begun: Instant::now(),
             steps: Vec::new(),
             accepted: vec![false; world.graph.len()],
+            past: VecDeque::new(),
+            judged: Vec::new(),
             alive: Arc::new(()),
         }
     }
@@ -104,7 +109,11 @@ impl Work for Play<'_> {
     }
 
     fn recall(&mut self) -> Result<Option<Recalled>, Broken> {
-        Ok(None)
+        let recalled = self.past.pop_front();
+        if let Some(recalled) = recalled {
+            self.accepted[recalled.task.at()] = recalled.verdict == Verdict::Accepted;
+        }
+        Ok(recalled)
     }
 
     fn commit(&mut self) -> Result<(), Broken> {
@@ -115,7 +124,7 @@ impl Work for Play<'_> {
 
     fn judge(&mut self, task: TaskIx, attempt: u32, answer: Ended<Self::Answer>) -> Verdict {
         let script = self.world.attempt(task, attempt);
-        match answer {
+        let verdict = match answer {
             Ended::Panicked(message) => {
                 assert!(panics(task, script.rejected));
                 assert_eq!(message, format!("attempt {attempt}"));
@@ -126,7 +135,15 @@ impl Work for Play<'_> {
                 self.accepted[task.at()] = rejected.is_none();
                 rejected.map_or(Verdict::Accepted, Verdict::Rejected)
             }
-        }
+        };
+        let wait = None;
+        self.judged.push(Recalled {
+            task,
+            attempt,
+            verdict,
+            wait,
+        });
+        verdict
     }
 
     fn observe(&mut self, command: &Command, wait: Option<Duration>) {
@@ -216,6 +233,37 @@ proptest! {
         world.policy.backoff.jitter = Jitter::Full;
         (world.deadline, world.cancel) = (None, None);
         prop_assert_eq!(ends(&play(&world, seed)), ends(&simulate(&world)));
+    }
+}
+
+/// The first session of a batch is cut off after some of its attempts; the second is told of them.
+fn check_cut(world: &World, after: usize) -> Result<(), TestCaseError> {
+    paused().block_on(async {
+        let mut whole = Play::new(world);
+        whole.run(0).await;
+        let seen = &whole.judged[..after.min(whole.judged.len())];
+        let mut again = Play::new(world);
+        again.past = seen.iter().copied().collect();
+        again.run(1).await;
+        prop_assert_eq!(ends(&again.steps), ends(&whole.steps));
+        let number = |it: &Recalled| (it.task, it.attempt);
+        let mut made: Vec<_> = seen.iter().chain(&again.judged).map(number).collect();
+        let mut once: Vec<_> = whole.judged.iter().map(number).collect();
+        made.sort();
+        once.sort();
+        prop_assert_eq!(made, once, "every attempt is made in one of the two");
+        Ok(())
+    })
+}
+
+proptest! {
+    #![proptest_config(repeatable(2000))]
+
+    #[test]
+    fn a_batch_that_was_cut_off_goes_on(mut world in any_world(5), after in 0..40_usize) {
+        world.policy.on_failure = OnFailure::Continue;
+        (world.deadline, world.cancel) = (None, None);
+        check_cut(&world, after)?;
     }
 }
 
