@@ -19,16 +19,20 @@ use crate::{
 };
 
 mod args;
+mod cancel;
 mod check;
 mod explain;
+mod history;
 mod init;
 mod inputs;
 mod performance;
 mod plan;
+mod remove;
 mod resume;
 mod schema;
 mod session;
 mod stop;
+mod which;
 
 use args::{Args, Command, Common};
 
@@ -52,6 +56,12 @@ pub fn main() -> ExitCode {
         Some(Command::Run(run)) => performance::run(&run),
         Some(Command::Check(check)) => check::check(&check),
         Some(Command::Resume(resume)) => resume::resume(&resume),
+        Some(Command::Runs(runs)) => history::runs(&runs),
+        Some(Command::Show(show)) => history::show(&show),
+        Some(Command::Logs(logs)) => history::logs(&logs),
+        Some(Command::Cancel(cancel)) => cancel::cancel(&cancel),
+        Some(Command::Rm(rm)) => remove::rm(&rm),
+        Some(Command::Prune(prune)) => remove::prune(&prune),
         Some(Command::Plan(plan)) => plan::plan(&plan),
         Some(Command::Schema(schema)) => schema::schema(&schema),
         Some(Command::Init(init)) => init::init(&init),

@@ -7,10 +7,14 @@ use std::{sync::Arc, time::Duration};
 
 use crate::event::RunEvent;
 
+pub mod history;
 pub mod json;
 pub mod lines;
 pub mod plan;
 pub mod progress;
+
+/// How many characters of a name are shown in a table.
+const NAME: usize = 40;
 
 /// Whoever is told what happens in a run.
 pub trait Listener {
@@ -48,6 +52,43 @@ fn count(n: usize, one: &str) -> String {
     match n {
         1 => format!("1 {one}"),
         n => format!("{n} {one}s"),
+    }
+}
+
+/// Rows with their columns aligned.
+fn table<const N: usize>(rows: &[[String; N]]) -> String {
+    let mut widths = [0; N];
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(widths);
+        let cells = cells.map(|(cell, width)| format!("{cell:width$}"));
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// As many names as there is room for, then how many more there are.
+fn join<S: AsRef<str>>(names: &[S], separator: &str, room: usize) -> String {
+    let mut text = String::new();
+    for (shown, name) in names.iter().enumerate() {
+        let name = clip(name.as_ref(), NAME);
+        if shown == 0 {
+            text = name;
+        } else if text.chars().count() + name.chars().count() < room {
+            text = text + separator + &name;
+        } else {
+            return format!("{text}{separator}{} more", names.len() - shown);
+        }
+    }
+    match names {
+        [] => "-".to_owned(),
+        _ => text,
     }
 }
 

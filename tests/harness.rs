@@ -84,7 +84,8 @@ pub(crate) fn run_in(folder: &Path, arguments: &[&str]) -> Ran {
     ran(&mut command(folder, arguments))
 }
 
-fn command(folder: &Path, arguments: &[&str]) -> Command {
+/// As [`run_in`], to be started by the caller.
+pub(crate) fn command(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mozaiks-run"));
     command
         .args(arguments)

@@ -6,6 +6,7 @@ mod diagnostics;
 mod examples;
 mod given;
 mod harness;
+mod history;
 mod plans;
 mod resume;
 mod routing;

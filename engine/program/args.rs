@@ -1,6 +1,6 @@
 //! What can be written after `mozaiks-run`.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Parser, Subcommand, ValueEnum};
 
@@ -29,6 +29,10 @@ Examples:
   mozaiks-run DocumentDigest --input @README.md    run a workflow on a file
   mozaiks-run check DocumentDigest                 find every mistake before anything runs
   mozaiks-run resume                               go on with the last run that was stopped or died
+  mozaiks-run runs                                 the runs of this project, the newest first
+  mozaiks-run show 6b0e --task service             everything about one task of a run
+  mozaiks-run logs 6b0e -f                         what happens in a run, until it ends
+  mozaiks-run prune --older-than 30d               forget runs that ended long ago
   mozaiks-run plan DocumentDigest --input @README.md   show what the planner would have done
   mozaiks-run init MyWorkflow                      begin one of your own
   mozaiks-run explain MZ406                        what a diagnostic means
@@ -43,6 +47,18 @@ pub(super) enum Command {
     Check(Check),
     /// Go on with a run that was stopped or died, doing nothing again that was done
     Resume(Resume),
+    /// List runs, the newest first
+    Runs(Runs),
+    /// Show what a run went through: turns, batches, tasks
+    Show(Show),
+    /// Print what happened in a run, line by line
+    Logs(Logs),
+    /// Stop a run from another terminal; what is done is kept
+    Cancel(Cancel),
+    /// Remove runs, with their files
+    Rm(Rm),
+    /// Remove runs that ended long ago, with their files
+    Prune(Prune),
     /// Ask the planner, show the plan it made or everything wrong with it, and run nothing else
     Plan(Plan),
     /// Print or write the JSON Schemas of all files, for editors
@@ -130,6 +146,88 @@ pub(super) enum InFlight {
     Retry,
     /// Refuse to resume, and name them
     Fail,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Runs {
+    /// Those that stand so alone
+    #[arg(long, value_parser = STATUSES)]
+    pub(super) status: Option<String>,
+    /// Those of this workflow alone
+    #[arg(long, value_name = "NAME")]
+    pub(super) workflow: Option<String>,
+    /// How many at most
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(super) limit: u32,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+/// How a run can stand. `interrupted` is one that died.
+const STATUSES: [&str; 9] = [
+    "running",
+    "interrupted",
+    "completed",
+    "partial",
+    "completed_with_errors",
+    "failed",
+    "invalid_plan",
+    "deadline",
+    "cancelled",
+];
+
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Show {
+    /// The run's id, or the beginning of it
+    pub(super) run: String,
+    /// Everything about one task: as it was planned, each attempt, its output
+    #[arg(long, value_name = "ID")]
+    pub(super) task: Option<String>,
+    /// Every entry of the run's journal, one JSON object a line
+    #[arg(long, conflicts_with = "task")]
+    pub(super) events: bool,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Logs {
+    /// The run's id, or the beginning of it
+    pub(super) run: String,
+    /// Go on until the run ends
+    #[arg(long, short)]
+    pub(super) follow: bool,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Cancel {
+    /// The run's id, or the beginning of it
+    pub(super) run: String,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Rm {
+    /// Their ids, or the beginnings of them
+    #[arg(required = true, value_name = "RUN")]
+    pub(super) runs: Vec<String>,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Prune {
+    /// How long ago they ended: `30d`, `12h`, `90m`. A run that died stays until it is resumed, or removed by its id
+    #[arg(long, value_name = "AGE", value_parser = super::remove::age)]
+    pub(super) older_than: Duration,
+    /// Say which, and remove none
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    #[command(flatten)]
+    pub(super) common: Common,
 }
 
 /// What a run begins with.

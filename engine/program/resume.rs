@@ -7,12 +7,12 @@ use super::{
     args::{self, InFlight},
     project, refuse,
     session::{self, Header, Ready},
-    workflow,
+    which, workflow,
 };
 use crate::{
     agent::build,
     diagnostic::{Code, Diagnostic},
-    journal::{Entry, Filter, Found, Journal, Run},
+    journal::{Entry, Filter, Journal, Run},
     load::Project,
     run::{Log, Reader, now_ms},
 };
@@ -110,17 +110,9 @@ fn chosen(
         UNFINISHED.contains(&&*run.status) || !result.exists()
     };
     let run = match named {
-        Some(name) => match journal.find(name)? {
-            Found::One(run) => run,
-            Found::None => {
-                let message = format!("there is no run `{name}`");
-                return Ok(Err(Box::new(Diagnostic::error(Code::NoRun, message))));
-            }
-            Found::Several(ids) => {
-                let message = format!("`{name}` is the beginning of several runs");
-                let fault = Diagnostic::error(Code::NoRun, message).allowed(&ids);
-                return Ok(Err(Box::new(fault)));
-            }
+        Some(name) => match which::named(Some(journal), name)? {
+            Ok(run) => run,
+            Err(fault) => return Ok(Err(fault)),
         },
         None => {
             let all = journal.runs(&Filter {

@@ -9,7 +9,8 @@ use std::{
     io::{self, IsTerminal, Read, Write},
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::Context as _;
@@ -43,6 +44,10 @@ use crate::{
 
 /// How much of one file of a workflow's folder is looked at, to see whether it has changed.
 const MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// How long, and how often, a lock that is held is waited for.
+const PROBE: Duration = Duration::from_millis(10);
+const PROBES: u32 = 5;
 
 /// What a run was begun with. Neither keys nor values of the environment are in it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -150,7 +155,7 @@ pub(super) fn lock(folder: &Path) -> anyhow::Result<File> {
         .write(true)
         .open(&path);
     let mut file = opened.with_context(|| format!("cannot open `{}`", path.display()))?;
-    match file.try_lock() {
+    match patiently(|| file.try_lock()) {
         Ok(()) => {
             file.set_len(0)?;
             write!(file, "{}", std::process::id())?;
@@ -168,6 +173,17 @@ pub(super) fn lock(folder: &Path) -> anyhow::Result<File> {
     }
 }
 
+/// Whoever looks at a run holds its lock for a moment: that is waited for.
+fn patiently(mut lock: impl FnMut() -> Result<(), TryLockError>) -> Result<(), TryLockError> {
+    for _ in 0..PROBES {
+        match lock() {
+            Err(TryLockError::WouldBlock) => thread::sleep(PROBE),
+            done => return done,
+        }
+    }
+    lock()
+}
+
 /// Carries a run to the end of this session.
 pub(super) fn perform(
     ready: Ready,
@@ -181,7 +197,7 @@ pub(super) fn perform(
         context: ready.context,
         plan: ready.plan.as_ref(),
         log: ready.log,
-        grace: std::time::Duration::from_secs(args.grace.into()),
+        grace: Duration::from_secs(args.grace.into()),
     };
     let mut hear = |event: &RunEvent| hearing.hear(event);
     let (workflow, agents) = (&ready.workflow, &ready.agents);

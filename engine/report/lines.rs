@@ -281,7 +281,7 @@ fn ended(end: &TaskEnd, attempts: u32, files: usize) -> (&'static str, String) {
 }
 
 /// What was used, where anything is known of it.
-fn tokens(usage: Usage) -> String {
+pub(super) fn tokens(usage: Usage) -> String {
     match usage {
         Usage {
             input_tokens: 0,

@@ -4,15 +4,13 @@
 
 use serde_json::{Value, json};
 
-use super::{clip, count};
+use super::{NAME, clip, count, join, table};
 use crate::{
     compile::Batch,
     graph::{TaskGraph, TaskIx, Width},
     plan::Plan,
 };
 
-/// How many characters of a name are shown.
-const NAME: usize = 40;
 /// How many characters there are for a list of names.
 const LIST: usize = 60;
 /// How many characters there are for a longest chain, or for one level.
@@ -207,43 +205,6 @@ impl Drawing<'_> {
         }
         text.push_str("}\n");
         text
-    }
-}
-
-/// Rows with their columns aligned.
-fn table<const N: usize>(rows: &[[String; N]]) -> String {
-    let mut widths = [0; N];
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
-        }
-    }
-    let mut text = String::new();
-    for row in rows {
-        let cells = row.iter().zip(widths);
-        let cells = cells.map(|(cell, width)| format!("{cell:width$}"));
-        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
-        text.push('\n');
-    }
-    text
-}
-
-/// As many names as there is room for, then how many more there are.
-fn join<S: AsRef<str>>(names: &[S], separator: &str, room: usize) -> String {
-    let mut text = String::new();
-    for (shown, name) in names.iter().enumerate() {
-        let name = clip(name.as_ref(), NAME);
-        if shown == 0 {
-            text = name;
-        } else if text.chars().count() + name.chars().count() < room {
-            text = text + separator + &name;
-        } else {
-            return format!("{text}{separator}{} more", names.len() - shown);
-        }
-    }
-    match names {
-        [] => "-".to_owned(),
-        _ => text,
     }
 }
 

@@ -1,0 +1,228 @@
+//! `mozaiks-run runs`, `show` and `logs`: what runs went through, read while others write it.
+
+use std::{
+    io::{self, Write},
+    thread,
+    time::Duration,
+};
+
+use super::{INVALID, Project, args, project, refuse, session, which};
+use crate::{
+    diagnostic::closest,
+    journal::{Filter, Journal, Row, Run},
+    report::{
+        self,
+        history::{self, History, Listed},
+    },
+    run::now_ms,
+};
+
+/// How a run stands that is marked `running`, and that nobody works on.
+const INTERRUPTED: &str = "interrupted";
+/// How often a run that goes on is looked at.
+const POLL: Duration = Duration::from_millis(300);
+
+pub(super) fn runs(args: &args::Runs) -> anyhow::Result<u8> {
+    let project = match project(&args.common) {
+        Ok(project) => project,
+        Err(faults) => return refuse(&faults, &args.common),
+    };
+    let listed = match read(&project)? {
+        Some(journal) => listed(&journal, &project, args)?,
+        None => Vec::new(),
+    };
+    let mut out = io::stdout().lock();
+    if args.common.json {
+        let data: serde_json::Value = listed.iter().map(Listed::data).collect();
+        writeln!(out, "{data:#}")?;
+    } else if listed.is_empty() {
+        writeln!(io::stderr(), "there are no such runs")?;
+    } else {
+        write!(out, "{}", history::list(&listed))?;
+    }
+    Ok(0)
+}
+
+pub(super) fn show(args: &args::Show) -> anyhow::Result<u8> {
+    let project = match project(&args.common) {
+        Ok(project) => project,
+        Err(faults) => return refuse(&faults, &args.common),
+    };
+    let journal = read(&project)?;
+    let run = match which::named(journal.as_ref(), &args.run)? {
+        Ok(run) => run,
+        Err(fault) => return refuse(&[*fault], &args.common),
+    };
+    let Some(journal) = journal else {
+        return Ok(INVALID);
+    };
+    let mut out = io::stdout().lock();
+    let mut history = History::new(run.started_at_ms);
+    let mut cursor = journal.cursor(&run.id, 0)?;
+    if args.events {
+        journal.read(&mut cursor, &mut |row| {
+            history.take(&row);
+            writeln!(out, "{}", history::event(&history, &row))?;
+            Ok(())
+        })?;
+        return Ok(0);
+    }
+    journal.read(&mut cursor, &mut |row| {
+        history.take(&row);
+        Ok(())
+    })?;
+    let standing = Standing::of(&run, &project)?;
+    if !standing.is_worked_on {
+        history.stop();
+    }
+    let listed = standing.listed(run, Some(&history));
+    let Some(id) = &args.task else {
+        match args.common.json {
+            true => writeln!(out, "{:#}", history::run_data(&listed, &history))?,
+            false => write!(out, "{}", history::run(&listed, &history))?,
+        }
+        return Ok(0);
+    };
+    let mut found = history.named(id).peekable();
+    if found.peek().is_none() {
+        return no_task(&listed.run.id, id, &history);
+    }
+    if args.common.json {
+        let tasks = found.map(|(turn, batch, task)| history::task_data(turn, batch, task));
+        let tasks: serde_json::Value = tasks.collect();
+        writeln!(out, "{tasks:#}")?;
+    } else {
+        let tasks = found.map(|(turn, batch, task)| history::task(turn, batch, task));
+        write!(out, "{}", tasks.collect::<Vec<_>>().join("\n"))?;
+    }
+    Ok(0)
+}
+
+pub(super) fn logs(args: &args::Logs) -> anyhow::Result<u8> {
+    let project = match project(&args.common) {
+        Ok(project) => project,
+        Err(faults) => return refuse(&faults, &args.common),
+    };
+    let journal = read(&project)?;
+    let run = match which::named(journal.as_ref(), &args.run)? {
+        Ok(run) => run,
+        Err(fault) => return refuse(&[*fault], &args.common),
+    };
+    let Some(journal) = journal else {
+        return Ok(INVALID);
+    };
+    let mut history = History::new(run.started_at_ms);
+    let mut tell = |row: Row| {
+        history.take(&row);
+        let line = match args.common.json {
+            true => Some(history::event(&history, &row).to_string()),
+            false => history::line(&history, &row),
+        };
+        if let Some(line) = line {
+            writeln!(io::stdout(), "{line}")?;
+        }
+        Ok(())
+    };
+    let mut cursor = journal.cursor(&run.id, 0)?;
+    loop {
+        // Asked before reading: what was written until then is told, whoever ends meanwhile.
+        let now = journal.run(&run.id)?;
+        let standing = now.map(|it| Standing::of(&it, &project)).transpose()?;
+        journal.read(&mut cursor, &mut tell)?;
+        match standing {
+            Some(standing) if standing.is_worked_on && args.follow => thread::sleep(POLL),
+            Some(standing) => {
+                // Of any other end the journal has an entry.
+                if standing.status == INTERRUPTED {
+                    let id = report::inert(&run.id);
+                    writeln!(io::stderr(), "run {id} is interrupted: nobody works on it")?;
+                }
+                return Ok(0);
+            }
+            None => return Ok(0),
+        }
+    }
+}
+
+/// The journal of a project, if there is one, for reading.
+fn read(project: &Project) -> anyhow::Result<Option<Journal>> {
+    Journal::open_to_read(&session::state(project))
+}
+
+/// How a run stands at this moment.
+struct Standing {
+    status: String,
+    is_worked_on: bool,
+}
+
+impl Standing {
+    fn of(run: &Run, project: &Project) -> anyhow::Result<Standing> {
+        let is_open = run.status == "running";
+        let folder = session::folder_of(project, &run.id);
+        let is_worked_on = is_open && which::holder(&folder)?.is_some();
+        let status = match is_open && !is_worked_on {
+            true => INTERRUPTED.to_owned(),
+            false => run.status.clone(),
+        };
+        Ok(Standing {
+            status,
+            is_worked_on,
+        })
+    }
+
+    fn listed(self, run: Run, history: Option<&History>) -> Listed {
+        let now = self.is_worked_on.then(now_ms);
+        Listed::new(run, self.status, history, now)
+    }
+}
+
+fn listed(journal: &Journal, project: &Project, args: &args::Runs) -> anyhow::Result<Vec<Listed>> {
+    // The journal says `running` of both kinds.
+    let (status, is_open) = match args.status.as_deref() {
+        Some("running" | INTERRUPTED) => (Some("running"), true),
+        other => (other, false),
+    };
+    let runs = journal.runs(&Filter {
+        status,
+        workflow: args.workflow.as_deref(),
+        limit: if is_open { u32::MAX } else { args.limit },
+    })?;
+    let mut listed = Vec::new();
+    let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
+    for run in runs {
+        if listed.len() == limit {
+            break;
+        }
+        let standing = Standing::of(&run, project)?;
+        if is_open && args.status.as_ref() != Some(&standing.status) {
+            continue;
+        }
+        // One run that cannot be read does not hide the others.
+        let history = history(journal, &run).ok();
+        listed.push(standing.listed(run, history.as_ref()));
+    }
+    Ok(listed)
+}
+
+fn history(journal: &Journal, run: &Run) -> anyhow::Result<History> {
+    let mut history = History::new(run.started_at_ms);
+    let mut cursor = journal.cursor(&run.id, 0)?;
+    journal.read(&mut cursor, &mut |row| {
+        history.take(&row);
+        Ok(())
+    })?;
+    Ok(history)
+}
+
+fn no_task(run: &str, id: &str, history: &History) -> anyhow::Result<u8> {
+    let ids: Vec<&str> = history.tasks().map(|it| it.id.as_str()).collect();
+    let near = closest(id, &ids).map(|it| format!("; did you mean `{}`?", report::inert(it)));
+    writeln!(
+        io::stderr(),
+        "error: run `{}` has no task `{}`{}\n`mozaiks-run show {0}` lists all of them",
+        report::inert(run),
+        report::inert(id),
+        near.unwrap_or_default()
+    )?;
+    Ok(INVALID)
+}

@@ -1,0 +1,419 @@
+//! What the journal of a run says, gathered entry by entry: turns, batches, tasks and attempts.
+//!
+//! **Invariant:** no entry makes it fail. What this version does not know, or what is of no use, is left out.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::{
+    accept,
+    agent::Usage,
+    journal::{Entry, Row},
+};
+
+mod data;
+mod line;
+mod list;
+mod text;
+mod time;
+
+pub use data::{event, run as run_data, task as task_data};
+pub use line::line;
+pub use list::{Listed, list};
+pub use text::{run, task};
+
+/// A run, as far as its journal goes.
+#[derive(Debug, Default)]
+pub struct History {
+    pub turns: Vec<Turn>,
+    /// Why the run ended as it did, where its status does not say.
+    pub reason: Option<String>,
+    /// When each session began, and what was last heard of it.
+    sessions: Vec<(i64, i64)>,
+}
+
+/// An agent spoke, and perhaps had tasks done.
+#[derive(Debug, Default)]
+pub struct Turn {
+    pub number: u32,
+    /// Nobody was asked where a plan was given.
+    pub agent: Option<String>,
+    pub usage: Usage,
+    pub rejections: Vec<Rejection>,
+    /// What was wrong with the plans that were refused.
+    pub refusals: Vec<Arc<str>>,
+    pub batches: Vec<Batch>,
+}
+
+#[derive(Debug)]
+pub struct Batch {
+    pub id: Arc<str>,
+    pub began_at_ms: i64,
+    pub ended_at_ms: Option<i64>,
+    /// How it ended.
+    pub status: Option<String>,
+    pub tasks: Vec<Task>,
+}
+
+#[derive(Debug)]
+pub struct Task {
+    pub id: String,
+    pub agent: String,
+    /// The task as it stands in the plan.
+    pub planned: Value,
+    pub attempts: Vec<Attempt>,
+    /// Whether the session ended in which it was last under way.
+    is_stopped: bool,
+    end: Option<End>,
+}
+
+/// How a task ended that has no output.
+#[derive(Debug)]
+struct End {
+    is_failed: bool,
+    because: Option<String>,
+}
+
+#[derive(Debug)]
+pub struct Attempt {
+    /// From 1.
+    pub number: u32,
+    pub started_at_ms: i64,
+    pub ended_at_ms: Option<i64>,
+    pub usage: Usage,
+    pub came: Came,
+}
+
+/// What came of an attempt.
+#[derive(Debug)]
+pub enum Came {
+    /// Nothing yet.
+    UnderWay,
+    /// Nothing any more: the task or the run stopped before.
+    CutShort,
+    Output(Arc<str>),
+    Rejection(Rejection),
+}
+
+/// Why an answer did not count.
+#[derive(Debug)]
+pub struct Rejection {
+    pub attempt: u32,
+    pub failure: String,
+    pub message: String,
+    pub answer: Option<Arc<str>>,
+}
+
+impl History {
+    /// A run that began and has no entry yet.
+    pub fn new(started_at_ms: i64) -> History {
+        History {
+            sessions: vec![(started_at_ms, started_at_ms)],
+            ..History::default()
+        }
+    }
+
+    /// Takes in the next entry.
+    pub fn take(&mut self, row: &Row) {
+        let entry = &row.entry;
+        let data: Value = serde_json::from_str(&entry.data).unwrap_or_default();
+        if entry.kind == "resumed" {
+            self.stop();
+            self.reason = None;
+            self.sessions.push((entry.at_ms, entry.at_ms));
+        }
+        if let Some((_, until)) = self.sessions.last_mut() {
+            *until = entry.at_ms.max(*until);
+        }
+        match &*entry.kind {
+            "answered" | "turn_rejected" | "plan_refused" | "batch_begun" => {
+                self.turn(&data).take(entry, &data);
+            }
+            "started" | "accepted" | "rejected" | "task_ended" => {
+                if let Some(task) = self.task_mut(entry) {
+                    task.take(entry, &data);
+                }
+            }
+            "batch_ended" => {
+                if let Some(batch) = self.batch_mut(entry) {
+                    batch.stop();
+                    batch.ended_at_ms = Some(entry.at_ms);
+                    batch.status = text(&data["status"]);
+                }
+            }
+            "run_ended" => {
+                self.stop();
+                self.reason = text(&data["reason"]);
+            }
+            _ => (),
+        }
+    }
+
+    /// Nobody works on the run any more: what is under way stays undone.
+    pub fn stop(&mut self) {
+        let batches = self.turns.iter_mut().flat_map(|it| &mut it.batches);
+        batches.for_each(Batch::stop);
+    }
+
+    /// For how many milliseconds somebody worked on the run, in how many sessions; the last of them goes on until `now`.
+    pub fn took_ms(&self, now_ms: Option<i64>) -> (i64, usize) {
+        let spans = self.sessions.iter().map(|(from, until)| until - from);
+        let last = self.sessions.last().map_or(0, |it| it.1);
+        let since = now_ms.map_or(0, |it| it - last);
+        (spans.sum::<i64>() + since.max(0), self.sessions.len())
+    }
+
+    /// All that was used.
+    pub fn usage(&self) -> Usage {
+        let attempts = self.tasks().flat_map(|it| &it.attempts);
+        let turns = self.turns.iter().map(|it| it.usage);
+        sum(turns.chain(attempts.map(|it| it.usage)))
+    }
+
+    pub fn tasks(&self) -> impl Iterator<Item = &Task> {
+        self.batches().flat_map(|it| &it.tasks)
+    }
+
+    /// How many tasks have an output, and how many there are.
+    pub fn done(&self) -> (usize, usize) {
+        let done = self.tasks().filter(|it| it.output().is_some());
+        (done.count(), self.tasks().count())
+    }
+
+    /// The tasks of an id, each with its turn and its batch.
+    pub fn named<'a>(&'a self, id: &'a str) -> impl Iterator<Item = (u32, &'a Batch, &'a Task)> {
+        let batches = self
+            .turns
+            .iter()
+            .flat_map(|turn| turn.batches.iter().map(move |it| (turn.number, it)));
+        let tasks =
+            batches.flat_map(|(turn, batch)| batch.tasks.iter().map(move |it| (turn, batch, it)));
+        tasks.filter(move |it| it.2.id == id)
+    }
+
+    /// The task that an entry is about.
+    fn task_of(&self, entry: &Entry) -> Option<&Task> {
+        let batch = entry.batch.as_ref()?;
+        let batch = self.batches().filter(|it| it.id == *batch).last()?;
+        batch.tasks.get(usize::try_from(entry.task?).ok()?)
+    }
+
+    fn task_mut(&mut self, entry: &Entry) -> Option<&mut Task> {
+        let at = usize::try_from(entry.task?).ok()?;
+        self.batch_mut(entry)?.tasks.get_mut(at)
+    }
+
+    fn batches(&self) -> impl Iterator<Item = &Batch> {
+        self.turns.iter().flat_map(|it| &it.batches)
+    }
+
+    /// The last one of an id: it may have come several times.
+    fn batch_mut(&mut self, entry: &Entry) -> Option<&mut Batch> {
+        let id = entry.batch.as_ref()?;
+        let batches = self.turns.iter_mut().flat_map(|it| &mut it.batches);
+        batches.filter(|it| it.id == *id).last()
+    }
+
+    /// The turn that an entry names, which is the last one or a new one.
+    fn turn(&mut self, data: &Value) -> &mut Turn {
+        let number = data["turn"].as_u64().and_then(|it| u32::try_from(it).ok());
+        let number = number.unwrap_or_default();
+        let at = match self.turns.iter().rposition(|it| it.number == number) {
+            Some(at) => at,
+            None => {
+                self.turns.push(Turn {
+                    number,
+                    ..Turn::default()
+                });
+                self.turns.len() - 1
+            }
+        };
+        &mut self.turns[at]
+    }
+}
+
+impl Turn {
+    fn take(&mut self, entry: &Entry, data: &Value) {
+        self.usage.add(usage(data));
+        if let Some(agent) = text(&data["agent"]) {
+            self.agent = Some(agent);
+        }
+        match (&*entry.kind, &entry.body) {
+            ("turn_rejected", _) => self.rejections.push(Rejection::of(entry, data)),
+            ("plan_refused", Some(report)) => self.refusals.push(Arc::clone(report)),
+            ("batch_begun", Some(plan)) => self.batches.push(Batch::begun(entry, plan)),
+            _ => (),
+        }
+    }
+}
+
+impl Batch {
+    fn begun(entry: &Entry, plan: &str) -> Batch {
+        let mut plan: Value = serde_json::from_str(plan).unwrap_or_default();
+        let tasks = match plan["tasks"].take() {
+            Value::Array(tasks) => tasks,
+            _ => Vec::new(),
+        };
+        Batch {
+            id: entry.batch.clone().unwrap_or_default(),
+            began_at_ms: entry.at_ms,
+            ended_at_ms: None,
+            status: None,
+            tasks: tasks.into_iter().map(Task::planned).collect(),
+        }
+    }
+
+    fn stop(&mut self) {
+        self.tasks.iter_mut().for_each(|it| it.stop(None));
+    }
+}
+
+impl Task {
+    fn planned(planned: Value) -> Task {
+        let agent = ["execution_agent", "initial_agent"];
+        let agent = agent.iter().find_map(|it| text(&planned[*it]));
+        Task {
+            id: text(&planned["task_id"]).unwrap_or_default(),
+            agent: agent.unwrap_or_default(),
+            planned,
+            attempts: Vec::new(),
+            is_stopped: false,
+            end: None,
+        }
+    }
+
+    fn take(&mut self, entry: &Entry, data: &Value) {
+        let number = entry.attempt.unwrap_or_default();
+        let came = match (&*entry.kind, &entry.body) {
+            ("started", _) => {
+                self.is_stopped = false;
+                self.attempts.push(Attempt {
+                    number,
+                    started_at_ms: entry.at_ms,
+                    ended_at_ms: None,
+                    usage: Usage::default(),
+                    came: Came::UnderWay,
+                });
+                return;
+            }
+            ("accepted", Some(output)) => Came::Output(Arc::clone(output)),
+            ("rejected", _) => Came::Rejection(Rejection::of(entry, data)),
+            _ => {
+                self.stop(Some(entry.at_ms));
+                self.end = Some(End {
+                    is_failed: data["end"] == "failed",
+                    because: text(&data["because"]),
+                });
+                return;
+            }
+        };
+        if let Some(attempt) = self.attempts.iter_mut().rfind(|it| it.number == number) {
+            attempt.ended_at_ms = Some(entry.at_ms);
+            attempt.usage = usage(data);
+            attempt.came = came;
+        }
+    }
+
+    /// What is under way stays undone, since a time or since nobody knows when.
+    fn stop(&mut self, at_ms: Option<i64>) {
+        self.is_stopped = true;
+        for attempt in &mut self.attempts {
+            if matches!(attempt.came, Came::UnderWay) {
+                attempt.came = Came::CutShort;
+                attempt.ended_at_ms = at_ms;
+            }
+        }
+    }
+
+    /// One word for how it stands.
+    pub fn status(&self) -> &'static str {
+        match (&self.end, self.attempts.last().map(|it| &it.came)) {
+            (_, Some(Came::Output(_))) => "completed",
+            (Some(end), _) if end.is_failed => "failed",
+            (Some(_), _) => "cancelled",
+            (None, Some(Came::UnderWay)) => "running",
+            (None, Some(_)) if self.is_stopped => "interrupted",
+            (None, Some(_)) => "retrying",
+            (None, None) => "waiting",
+        }
+    }
+
+    /// Why it was cancelled, or what its last answer lacked.
+    pub fn reason(&self) -> Option<&str> {
+        let end = self.end.as_ref()?;
+        let rejection = self.rejections().last().map(|it| it.message.as_str());
+        end.because.as_deref().or(rejection)
+    }
+
+    pub fn output(&self) -> Option<&Arc<str>> {
+        self.attempts.iter().find_map(|it| match &it.came {
+            Came::Output(output) => Some(output),
+            _ => None,
+        })
+    }
+
+    /// The paths of the files that its output carries.
+    pub fn files(&self) -> Vec<String> {
+        let output = self.output().filter(|it| it.contains("\"code_files\""));
+        let output: Option<Value> = output.and_then(|it| serde_json::from_str(it).ok());
+        let files = output.and_then(|it| accept::Output::files_of(&it, usize::MAX).ok());
+        files
+            .into_iter()
+            .flatten()
+            .map(|it| it.path.to_string())
+            .collect()
+    }
+
+    pub fn rejections(&self) -> impl Iterator<Item = &Rejection> {
+        self.attempts.iter().filter_map(|it| match &it.came {
+            Came::Rejection(rejection) => Some(rejection),
+            _ => None,
+        })
+    }
+
+    /// From the start of the first attempt to the end of the last one that has one.
+    pub fn took_ms(&self) -> Option<i64> {
+        let ended = self.attempts.iter().filter_map(|it| it.ended_at_ms).max()?;
+        Some(ended.saturating_sub(self.attempts.first()?.started_at_ms))
+    }
+
+    /// How many attempts were made. One that was made again because it was cut short is the same.
+    pub fn attempts_made(&self) -> u32 {
+        self.attempts.iter().map(|it| it.number).max().unwrap_or(0)
+    }
+
+    pub fn usage(&self) -> Usage {
+        sum(self.attempts.iter().map(|it| it.usage))
+    }
+}
+
+impl Rejection {
+    fn of(entry: &Entry, data: &Value) -> Rejection {
+        Rejection {
+            attempt: entry.attempt.unwrap_or_default(),
+            failure: text(&data["failure"]).unwrap_or_default(),
+            message: text(&data["message"]).unwrap_or_default(),
+            answer: entry.body.clone(),
+        }
+    }
+}
+
+fn text(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_owned)
+}
+
+fn usage(data: &Value) -> Usage {
+    let usage = data.get("usage").cloned();
+    let usage = usage.and_then(|it| serde_json::from_value(it).ok());
+    usage.unwrap_or_default()
+}
+
+fn sum(parts: impl Iterator<Item = Usage>) -> Usage {
+    let mut sum = Usage::default();
+    parts.for_each(|it| sum.add(it));
+    sum
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! A history for programs.
+//!
+//! **Invariant:** every key is always there, `null` or empty where there is nothing to say.
+
+use serde_json::{Value, json};
+
+use super::{Attempt, Batch, Came, History, Listed, Rejection, Task, Turn, time};
+use crate::journal::Row;
+
+/// A run: what a list says of it, and its turns.
+pub fn run(listed: &Listed, history: &History) -> Value {
+    let mut value = listed.data();
+    value["sessions"] = json!(history.took_ms(None).1);
+    value["reason"] = json!(history.reason);
+    value["usage"] = json!(history.usage());
+    value["turns"] = history.turns.iter().map(turn).collect();
+    value
+}
+
+/// A task with all that is known of it.
+pub fn task(turn: u32, batch: &Batch, task: &Task) -> Value {
+    json!({
+        "turn": turn,
+        "batch": batch.id,
+        "task_id": task.id,
+        "agent": task.agent,
+        "status": task.status(),
+        "reason": task.reason(),
+        "took_ms": task.took_ms(),
+        "usage": task.usage(),
+        "planned": task.planned,
+        "attempts": task.attempts.iter().map(attempt).collect::<Vec<_>>(),
+        "files": task.files(),
+        "output": task.output().map(|it| json_or_text(it)),
+    })
+}
+
+/// An entry of the journal with all it holds, and the id of the task that it is about.
+pub fn event(history: &History, row: &Row) -> Value {
+    let entry = &row.entry;
+    json!({
+        "seq": row.seq,
+        "at": time::rfc_3339(entry.at_ms),
+        "at_ms": entry.at_ms,
+        "kind": entry.kind,
+        "batch": entry.batch,
+        "task": entry.task,
+        "task_id": history.task_of(entry).map(|it| &it.id),
+        "attempt": entry.attempt,
+        "data": json_or_text(&entry.data),
+        "body": entry.body,
+    })
+}
+
+fn turn(it: &Turn) -> Value {
+    json!({
+        "turn": it.number,
+        "agent": it.agent,
+        "usage": it.usage,
+        "rejections": it.rejections.iter().map(rejection).collect::<Vec<_>>(),
+        "refusals": it.refusals,
+        "batches": it.batches.iter().map(batch).collect::<Vec<_>>(),
+    })
+}
+
+fn batch(it: &Batch) -> Value {
+    let tasks = it.tasks.iter().map(|task| {
+        json!({
+            "task_id": task.id,
+            "agent": task.agent,
+            "status": task.status(),
+            "reason": task.reason(),
+            "attempts": task.attempts_made(),
+            "took_ms": task.took_ms(),
+            "usage": task.usage(),
+            "rejections": task.rejections().map(rejection).collect::<Vec<_>>(),
+            "files": task.files(),
+        })
+    });
+    json!({
+        "batch": it.id,
+        "status": it.status,
+        "began_at_ms": it.began_at_ms,
+        "ended_at_ms": it.ended_at_ms,
+        "tasks": tasks.collect::<Vec<_>>(),
+    })
+}
+
+fn rejection(it: &Rejection) -> Value {
+    json!({ "attempt": it.attempt, "failure": it.failure, "message": it.message })
+}
+
+fn attempt(it: &Attempt) -> Value {
+    let (came, rejection) = match &it.came {
+        Came::UnderWay => ("running", None),
+        Came::CutShort => ("cut_short", None),
+        Came::Output(_) => ("accepted", None),
+        Came::Rejection(rejection) => ("rejected", Some(rejection)),
+    };
+    json!({
+        "attempt": it.number,
+        "started_at_ms": it.started_at_ms,
+        "ended_at_ms": it.ended_at_ms,
+        "came": came,
+        "failure": rejection.map(|it| &it.failure),
+        "message": rejection.map(|it| &it.message),
+        "answer": rejection.and_then(|it| it.answer.as_deref()),
+        "usage": it.usage,
+    })
+}
+
+fn json_or_text(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| json!(text))
+}

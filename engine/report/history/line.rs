@@ -1,0 +1,90 @@
+//! An entry of a journal as a line for people.
+
+use serde_json::Value;
+
+use super::{History, text, time, usage};
+use crate::{
+    journal::Row,
+    report::{count, inert, lines::tokens},
+};
+
+/// The line of an entry which the history has just taken in, if it is worth one.
+pub fn line(history: &History, row: &Row) -> Option<String> {
+    let entry = &row.entry;
+    let data: Value = serde_json::from_str(&entry.data).unwrap_or_default();
+    let word = |key: &str| inert(&text(&data[key]).unwrap_or_default());
+    let task = history.task_of(entry);
+    let task_id = inert(task.map_or("?", |it| &it.id));
+    let batch = inert(entry.batch.as_deref().unwrap_or_default());
+    let attempt = entry.attempt.unwrap_or_default();
+    let why = || {
+        format!(
+            "attempt {attempt}: {}: {}",
+            word("failure"),
+            word("message")
+        )
+    };
+    let used = tokens(usage(&data));
+    let after = match attempt {
+        0 | 1 => String::new(),
+        n => format!(" after {n} attempts"),
+    };
+    let (label, said) = match &*entry.kind {
+        "resumed" => ("resumed", "another session".to_owned()),
+        "answered" => ("turn", format!("{}: {}{used}", data["turn"], word("agent"))),
+        "turn_rejected" => ("rejected", format!("{} {}{used}", word("agent"), why())),
+        "plan_refused" => {
+            let report = entry.body.as_deref().unwrap_or_default();
+            let first = report.lines().find(|it| !it.trim().is_empty());
+            (
+                "refused",
+                format!("{batch}: {}", inert(first.unwrap_or_default())),
+            )
+        }
+        "batch_begun" => {
+            let begun = history
+                .batches()
+                .filter(|it| Some(&it.id) == entry.batch.as_ref());
+            let tasks = begun.last().map_or(0, |it| it.tasks.len());
+            ("batch", format!("{batch}: {}", count(tasks, "task")))
+        }
+        "started" => {
+            let agent = inert(task.map_or("", |it| &it.agent));
+            let attempt = match attempt {
+                0 | 1 => String::new(),
+                n => format!(", attempt {n}"),
+            };
+            ("started", format!("{task_id} ({agent}{attempt})"))
+        }
+        "accepted" => ("completed", format!("{task_id}{after}{used}")),
+        "rejected" => ("rejected", format!("{task_id} {}{used}", why())),
+        "delayed" => {
+            let wait = data["until_ms"]
+                .as_i64()
+                .unwrap_or_default()
+                .saturating_sub(entry.at_ms);
+            let next = attempt.saturating_add(1);
+            (
+                "waiting",
+                format!("{task_id}, attempt {next} in {}", time::span(wait)),
+            )
+        }
+        "task_ended" if data["end"] == "failed" => ("failed", format!("{task_id}{after}")),
+        "task_ended" => ("cancelled", format!("{task_id}: {}", word("because"))),
+        "batch_ended" => {
+            let n = |key: &str| data[key].as_u64().unwrap_or_default();
+            let (completed, failed, cancelled) = (n("completed"), n("failed"), n("cancelled"));
+            let said = format!("{completed} completed, {failed} failed, {cancelled} cancelled");
+            ("batch", format!("{batch} {}: {said}", word("status")))
+        }
+        "run_ended" => {
+            let reason = text(&data["reason"]).map(|it| format!(": {}", inert(&it)));
+            (
+                "run",
+                format!("{}{}{used}", word("status"), reason.unwrap_or_default()),
+            )
+        }
+        _ => return None,
+    };
+    Some(format!("{}  {label:<9} {said}", time::utc(entry.at_ms)))
+}

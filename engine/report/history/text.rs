@@ -1,0 +1,165 @@
+//! A history for people.
+
+use super::{Attempt, Batch, Came, History, Listed, Rejection, Task, Turn, time};
+use crate::{
+    agent::Usage,
+    report::{NAME, clip, count, inert, join, lines::tokens, table},
+};
+
+/// How many characters there are for the files of a task.
+const FILES: usize = 60;
+
+/// A run: its turns, and the tasks of its batches.
+pub fn run(listed: &Listed, history: &History) -> String {
+    let (id, workflow) = (inert(&listed.run.id), inert(&listed.run.workflow));
+    let reason = history.reason.as_ref();
+    let reason = reason.map_or_else(String::new, |it| format!(": {}", inert(it)));
+    let status = inert(&listed.status);
+    let started = time::utc(listed.run.started_at_ms);
+    let took = listed.took_ms.map_or_else(|| "?".to_owned(), time::span);
+    let sessions = match history.took_ms(None).1 {
+        0 | 1 => String::new(),
+        n => format!(" in {n} sessions"),
+    };
+    let used = tokens(history.usage());
+    let mut text = format!(
+        "run {id} of {workflow}\nstatus   {status}{reason}\nstarted  {started} UTC, took {took}{sessions}{used}\n"
+    );
+    for it in &history.turns {
+        text.push('\n');
+        text.push_str(&turn(it));
+    }
+    text
+}
+
+/// A task with all that is known of it.
+pub fn task(turn: u32, batch: &Batch, task: &Task) -> String {
+    let (id, agent) = (inert(&task.id), inert(&task.agent));
+    let reason = task.reason();
+    let reason = reason.map_or_else(String::new, |it| format!(": {}", inert(it)));
+    let (status, used) = (task.status(), tokens(task.usage()));
+    let took = task.took_ms();
+    let took = took.map_or_else(String::new, |it| format!(", took {}", time::span(it)));
+    let batch = inert(&batch.id);
+    let mut text = format!(
+        "task {id} of batch {batch} in turn {turn} ({agent})\nstatus   {status}{reason}{took}{used}\n\nplanned\n{}",
+        whole(&format!("{:#}", task.planned))
+    );
+    for it in &task.attempts {
+        text.push('\n');
+        text.push_str(&attempt(it));
+    }
+    if let Some(output) = task.output() {
+        text.push_str("\noutput\n");
+        text.push_str(&whole(&pretty(output)));
+    }
+    text
+}
+
+fn turn(turn: &Turn) -> String {
+    let agent = turn.agent.as_deref();
+    let agent = agent.map_or_else(|| "a plan that was given".to_owned(), inert);
+    let mut text = format!("turn {}: {agent}{}\n", turn.number, tokens(turn.usage));
+    for it in &turn.rejections {
+        text.push_str(&format!("  rejected  {}\n", rejection(it)));
+    }
+    for report in &turn.refusals {
+        let faults = report.lines().filter(|it| it.starts_with("error"));
+        for line in faults {
+            text.push_str(&format!("  refused   {}\n", inert(line)));
+        }
+    }
+    turn.batches.iter().for_each(|it| text.push_str(&batch(it)));
+    text
+}
+
+fn batch(batch: &Batch) -> String {
+    let done = batch
+        .tasks
+        .iter()
+        .filter(|it| it.output().is_some())
+        .count();
+    let status = inert(batch.status.as_deref().unwrap_or("not at its end"));
+    let tasks = count(batch.tasks.len(), "task");
+    let mut text = format!(
+        "  batch {}: {status}, {done} of {tasks} completed\n",
+        inert(&batch.id)
+    );
+    let head = [
+        "TASK", "AGENT", "STATUS", "ATTEMPTS", "TOOK", "TOKENS", "FILES",
+    ];
+    let mut rows = vec![head.map(str::to_owned)];
+    rows.extend(batch.tasks.iter().map(|it| {
+        [
+            clip(&it.id, NAME),
+            clip(&it.agent, NAME),
+            it.status().to_owned(),
+            it.attempts_made().to_string(),
+            it.took_ms().map_or_else(|| "-".to_owned(), time::span),
+            used(it.usage()),
+            join(&it.files(), ", ", FILES),
+        ]
+    }));
+    let table = table(&rows);
+    table
+        .lines()
+        .for_each(|it| text.push_str(&format!("    {it}\n")));
+    for task in &batch.tasks {
+        let id = clip(&task.id, NAME);
+        for it in task.rejections() {
+            text.push_str(&format!("    rejected  {id} {}\n", rejection(it)));
+        }
+        if let (Some(reason), "cancelled") = (task.reason(), task.status()) {
+            text.push_str(&format!("    cancelled {id}: {}\n", inert(reason)));
+        }
+    }
+    text
+}
+
+fn attempt(it: &Attempt) -> String {
+    let took = it
+        .ended_at_ms
+        .map(|end| end.saturating_sub(it.started_at_ms));
+    let took = took.map_or_else(String::new, |it| format!(", took {}", time::span(it)));
+    let started = time::utc(it.started_at_ms);
+    let used = tokens(it.usage);
+    let head = format!("attempt {}  {started} UTC{took}{used}: ", it.number);
+    match &it.came {
+        Came::UnderWay => format!("{head}under way\n"),
+        Came::CutShort => format!("{head}cut short\n"),
+        Came::Output(_) => format!("{head}accepted\n"),
+        Came::Rejection(rejection) => {
+            let why = format!(
+                "{head}{}: {}\n",
+                inert(&rejection.failure),
+                inert(&rejection.message)
+            );
+            let answer = rejection.answer.as_deref();
+            why + &answer.map_or_else(String::new, |it| whole(&pretty(it)))
+        }
+    }
+}
+
+fn rejection(it: &Rejection) -> String {
+    let (failure, message) = (inert(&it.failure), inert(&it.message));
+    format!("attempt {}: {failure}: {message}", it.attempt)
+}
+
+fn used(usage: Usage) -> String {
+    match usage == Usage::default() {
+        true => "-".to_owned(),
+        false => format!("{}/{}", usage.input_tokens, usage.output_tokens),
+    }
+}
+
+/// JSON with a line for each of its parts, and any other text as it is.
+fn pretty(text: &str) -> String {
+    let value: Result<serde_json::Value, _> = serde_json::from_str(text);
+    value.map_or_else(|_| text.to_owned(), |it| format!("{it:#}"))
+}
+
+/// Every line of a text, indented and inert, however long it is.
+fn whole(text: &str) -> String {
+    let lines = text.lines().map(|it| format!("  {}", clip(it, usize::MAX)));
+    lines.map(|it| it.trim_end().to_owned() + "\n").collect()
+}
