@@ -29,6 +29,7 @@ mod performance;
 mod plan;
 mod remove;
 mod resume;
+mod retry;
 mod schema;
 mod session;
 mod stop;
@@ -55,6 +56,7 @@ pub fn main() -> ExitCode {
     let done = match args.command {
         Some(Command::Run(run)) => performance::run(&run),
         Some(Command::Check(check)) => check::check(&check),
+        Some(Command::Retry(retry)) => retry::retry(&retry),
         Some(Command::Resume(resume)) => resume::resume(&resume),
         Some(Command::Runs(runs)) => history::runs(&runs),
         Some(Command::Show(show)) => history::show(&show),

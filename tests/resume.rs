@@ -251,3 +251,75 @@ fn one_process_works_on_a_run() {
     drop(lock);
     assert_eq!(project.run(&["resume"]).code, 0);
 }
+
+/// `b` fails until it is allowed to succeed, and `d` depends on it.
+const FLAKY: &str = r#"=== extended_orchestration/task_batches.yaml
+version: 1
+conveyors:
+  - {id: work, decomposition_agent: Planner, execution_agents: [Worker], failure_policy: continue_with_available}
+=== agents.yaml
+agents:
+  - name: Planner
+    runtime:
+      kind: scripted
+      replies:
+        - json:
+            DecompositionPlan:
+              tasks:
+                - {task_id: a, execution_agent: Worker, task_prompt: do}
+                - {task_id: b, execution_agent: Worker, task_prompt: do}
+                - {task_id: c, execution_agent: Worker, task_prompt: do, depends_on: [a]}
+                - {task_id: d, execution_agent: Worker, task_prompt: do, depends_on: [b]}
+  - name: Worker
+    runtime: {kind: command, argv: [sh, worker.sh]}
+  - name: Writer
+    runtime: {kind: template, output: text, template: '{{ work_status }}'}
+=== transition_graph.yaml
+transition_rules:
+  - {source_agent: Planner, target_agent: Writer, transition_type: after_turn}
+  - {source_agent: Writer, target_agent: terminate, transition_type: after_turn}
+=== worker.sh
+request=$(cat)
+key=$(printf %s "$request" | sed 's/.*"idempotency_key":"[^\/"]*\/\([^"]*\)".*/\1/')
+echo "$key" >> ../../asked
+case "$key" in work/b/*) [ -e ../../allowed ] || exit 1;; esac
+echo '{"done": true}'
+"#;
+
+#[test]
+fn failed_tasks_are_tried_again_and_what_depends_on_them() {
+    let project = Project::of(FLAKY);
+    assert_eq!(project.run(&["W"]).code, 3);
+    let id = id(&project);
+    check_refused(
+        &project,
+        &["retry", &id, "--task", "a"],
+        expect![[r#"
+        2: error[MZ601]: batch `work` has no failed task `a`
+         |
+         = note: expected `b` or `d`"#]],
+    );
+    assert_eq!(project.run(&["retry", &id]).code, 3, "it fails again");
+    project.write("allowed", "");
+    let before = asked(&project).len();
+    assert_ne!(crashing(&project, 4, &["retry", &id]).code, 0);
+    let ran = project.run(&["resume", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let value: serde_json::Value = serde_json::from_str(&ran.stdout).expect("one JSON result");
+    assert_eq!(value["answer"], "completed");
+    let asked = asked(&project);
+    let (first, last) = asked.split_at(before);
+    let mut first = first.to_vec();
+    first.sort();
+    expect!["work/a/1 work/b/1 work/b/2 work/c/1 then work/b/3 work/d/1"].assert_eq(&format!(
+        "{} then {}",
+        first.join(" "),
+        last.join(" ")
+    ));
+    check_refused(
+        &project,
+        &["retry", &id],
+        expect!["2: error[MZ602]: no task of run `RUN` failed: it is `completed`"],
+    );
+    assert_eq!(project.run(&["show", &id]).code, 0);
+}

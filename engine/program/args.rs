@@ -59,6 +59,8 @@ pub(super) enum Command {
     Rm(Rm),
     /// Remove runs that ended long ago, with their files
     Prune(Prune),
+    /// Try the failed tasks of a run again, and what depends on them; what was completed stays
+    Retry(Retry),
     /// Ask the planner, show the plan it made or everything wrong with it, and run nothing else
     Plan(Plan),
     /// Print or write the JSON Schemas of all files, for editors
@@ -134,6 +136,22 @@ pub(super) struct Resume {
     /// What becomes of attempts that were under way: made again, or a reason not to resume
     #[arg(long, value_enum, default_value_t = InFlight::Retry, value_name = "WHAT")]
     pub(super) in_flight: InFlight,
+    #[command(flatten)]
+    pub(super) session: Session,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Retry {
+    /// The run's id, or the beginning of it
+    pub(super) run: String,
+    /// Only this task, and what depends on it; may stand several times
+    #[arg(long, value_name = "ID")]
+    pub(super) task: Vec<String>,
+    /// Go on although files of the workflow have changed: what is done stays as it was done with the old files
+    #[arg(long)]
+    pub(super) force: bool,
     #[command(flatten)]
     pub(super) session: Session,
     #[command(flatten)]

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     agent::build,
     diagnostic::{Code, Diagnostic},
-    journal::{Entry, Filter, Journal, Run},
+    journal::{Entry, Filter, Journal, Row, Run},
     load::Project,
     run::{Log, Reader, now_ms},
 };
@@ -25,39 +25,74 @@ pub(super) fn resume(args: &args::Resume) -> anyhow::Result<u8> {
         Ok(project) => project,
         Err(faults) => return refuse(&faults, &args.common),
     };
-    let mut journal = session::journal(&project)?;
+    let journal = session::journal(&project)?;
     let run = match chosen(&journal, &project, args.run.as_deref())? {
         Ok(run) => run,
         Err(fault) => return refuse(&[*fault], &args.common),
     };
-    let folder = session::folder_of(&project, &run.id);
+    go_on(
+        GoOn {
+            run,
+            first: None,
+            force: args.force,
+            in_flight: args.in_flight,
+        },
+        (&project, journal),
+        (&args.session, &args.common),
+    )
+}
+
+/// How a run goes on.
+pub(super) struct GoOn {
+    pub(super) run: Run,
+    /// What is written down before anything else.
+    pub(super) first: Option<Entry>,
+    pub(super) force: bool,
+    pub(super) in_flight: InFlight,
+}
+
+/// Goes through what a run did, and on from there.
+pub(super) fn go_on(
+    how: GoOn,
+    (project, mut journal): (&Project, Journal),
+    (session, common): (&args::Session, &args::Common),
+) -> anyhow::Result<u8> {
+    let run = how.run;
+    let folder = session::folder_of(project, &run.id);
     std::fs::create_dir_all(&folder)?;
     let lock = session::lock(&folder)?;
     let header: Header = serde_json::from_str(&journal.header(&run.id)?)?;
-    let (bundle, workflow, _) = match workflow(&project, &run.workflow) {
+    let (bundle, workflow, _) = match workflow(project, &run.workflow) {
         Ok(found) => found,
-        Err(faults) => return refuse(&faults, &args.common),
+        Err(faults) => return refuse(&faults, common),
     };
     let changed = changed(&header.files, &session::fingerprints(&bundle, &workflow)?);
-    if !changed.is_empty() && !args.force {
-        return refuse(&changed, &args.common);
+    if !changed.is_empty() && !how.force {
+        return refuse(&changed, common);
     }
     let (context, plan) = match header.inputs.prepare(&workflow) {
         Ok(prepared) => prepared,
-        Err(faults) => return refuse(&faults, &args.common),
+        Err(faults) => return refuse(&faults, common),
     };
     let agents = match build::all(&workflow) {
         Ok(agents) => agents,
-        Err(faults) => return refuse(&faults, &args.common),
+        Err(faults) => return refuse(&faults, common),
     };
-    if let Some(fault) = session::out_is_taken(&args.session) {
-        return refuse(&[fault], &args.common);
+    if let Some(fault) = session::out_is_taken(session) {
+        return refuse(&[fault], common);
     }
     let mut reader = Reader::default();
     let mut cursor = journal.cursor(&run.id, 0)?;
     journal.read(&mut cursor, &mut |row| reader.take(row))?;
+    if let Some(first) = &how.first {
+        let seq = cursor.seq() + 1;
+        reader.take(Row {
+            seq,
+            entry: first.clone(),
+        })?;
+    }
     let (past, in_flight) = reader.finish();
-    if args.in_flight == InFlight::Fail && !in_flight.is_empty() {
+    if how.in_flight == InFlight::Fail && !in_flight.is_empty() {
         let faults = in_flight.iter().map(|it| {
             let task = it.task + 1;
             let message = format!(
@@ -67,7 +102,7 @@ pub(super) fn resume(args: &args::Resume) -> anyhow::Result<u8> {
             let help = "look whether it did what it was to do; without `--in-flight fail` it is made again";
             Diagnostic::error(Code::InFlight, message).help(help)
         });
-        return refuse(&faults.collect::<Vec<_>>(), &args.common);
+        return refuse(&faults.collect::<Vec<_>>(), common);
     }
     // From here on a process that still believes it works on the run is shut out.
     let resumed = Entry {
@@ -83,7 +118,8 @@ pub(super) fn resume(args: &args::Resume) -> anyhow::Result<u8> {
         status: "running",
         ended_at_ms: None,
     };
-    journal.append_and_mark(&mut cursor, &[resumed], &running)?;
+    let entries: Vec<Entry> = how.first.into_iter().chain([resumed]).collect();
+    journal.append_and_mark(&mut cursor, &entries, &running)?;
     let ready = Ready {
         id: run.id,
         name: run.workflow,
@@ -95,7 +131,7 @@ pub(super) fn resume(args: &args::Resume) -> anyhow::Result<u8> {
         log: Log::new(journal, cursor, past),
         lock,
     };
-    session::perform(ready, &args.session, &args.common)
+    session::perform(ready, session, common)
 }
 
 /// The run that is meant, if it can be gone on with.

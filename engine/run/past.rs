@@ -1,6 +1,10 @@
 //! What the journal of a run says of its earlier sessions, step by step.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use serde_json::Value;
@@ -52,6 +56,8 @@ pub(super) struct Attempt {
 #[derive(Debug)]
 pub(super) enum Came {
     Output(Arc<str>),
+    /// The last of several that the task is to be tried again after: they count no more, but it is told.
+    Feedback(Rejection),
     Rejection {
         rejection: Rejection,
         retry: Retry,
@@ -74,7 +80,7 @@ pub struct InFlight {
 pub struct Reader {
     past: VecDeque<Past>,
     turn: u32,
-    in_flight: std::collections::BTreeMap<(u32, u32), InFlight>,
+    in_flight: BTreeMap<(u32, u32), InFlight>,
 }
 
 impl Step {
@@ -155,6 +161,10 @@ impl Reader {
                 self.in_flight.clear();
                 Step::BatchEnded
             }
+            "retried" => {
+                let tasks = serde_json::from_value(data["tasks"].clone())?;
+                return self.retry(&entry.batch.context("no batch")?, &tasks);
+            }
             // For people.
             "task_ended" | "plan_refused" | "run_ended" => return Ok(()),
             other => anyhow::bail!("`{other}` is no kind of entry"),
@@ -164,6 +174,41 @@ impl Reader {
             turn: self.turn,
             step,
         });
+        Ok(())
+    }
+
+    /// Takes back that tasks of a batch failed, and all that came after the batch.
+    fn retry(&mut self, batch: &str, tasks: &BTreeSet<u32>) -> anyhow::Result<()> {
+        let turn = self.turn;
+        let is_its_begin =
+            |it: &Past| matches!(&it.step, Step::BatchBegun { batch: begun } if **begun == *batch);
+        let begun = self
+            .past
+            .iter()
+            .rposition(|it| it.turn == turn && is_its_begin(it));
+        let begun = begun.context("there is no such batch")?;
+        let mut feedback: BTreeMap<u32, Past> = BTreeMap::new();
+        for mut past in self.past.split_off(begun + 1) {
+            match &mut past.step {
+                Step::BatchEnded => break,
+                Step::Attempt(attempt) if tasks.contains(&attempt.task) => {
+                    if let Some(Past {
+                        step: Step::Attempt(before),
+                        ..
+                    }) = feedback.get(&attempt.task)
+                    {
+                        attempt.usage.add(before.usage);
+                    }
+                    if let Came::Rejection { rejection, .. } = &attempt.came {
+                        attempt.came = Came::Feedback(rejection.clone());
+                    }
+                    feedback.insert(attempt.task, past);
+                }
+                _ => self.past.push_back(past),
+            }
+        }
+        self.past.extend(feedback.into_values());
+        self.in_flight.clear();
         Ok(())
     }
 

@@ -60,6 +60,8 @@ impl Status {
 pub(super) struct Fate {
     pub(super) end: Option<End>,
     pub(super) attempts: u32,
+    /// How many of them count no more, because the task was to be tried again.
+    pub(super) before: u32,
     pub(super) rejection: Option<Box<Rejection>>,
 }
 

@@ -89,6 +89,7 @@ impl Work for Performance<'_> {
         let task = &self.plan.tasks()[ix.at()];
         let spec = &self.specs[&*task.agent];
         let agent = Arc::clone(&self.agents[&*task.agent]);
+        let attempt = self.fates[ix.at()].before + attempt;
         self.fates[ix.at()].attempts = attempt;
         let view = self.view.seen_by(&spec.sees).in_task(TaskView {
             batch_id: Arc::clone(&self.batch.id),
@@ -124,15 +125,16 @@ impl Work for Performance<'_> {
     }
 
     fn recall(&mut self) -> Result<Option<Recalled>, Broken> {
-        let Some(attempt) = self.past.pop_front() else {
-            self.recalled();
-            return Ok(None);
-        };
-        self.is_recalling = true;
-        match self.take_back(attempt) {
-            Ok(recalled) => Ok(Some(recalled)),
-            Err(error) => Err(self.breaks(error)),
+        while let Some(attempt) = self.past.pop_front() {
+            self.is_recalling = true;
+            match self.take_back(attempt) {
+                Ok(None) => (),
+                Ok(recalled) => return Ok(recalled),
+                Err(error) => return Err(self.breaks(error)),
+            }
         }
+        self.recalled();
+        Ok(None)
     }
 
     fn judge(&mut self, ix: TaskIx, attempt: u32, answer: Ended<Answer>) -> Verdict {
@@ -145,6 +147,7 @@ impl Work for Performance<'_> {
             }
         };
         self.used[ix.at()].add(usage);
+        let attempt = self.fates[ix.at()].before + attempt;
         let about = (&self.batch.id, ix.number(), attempt);
         match outcome.and_then(|output| self.claim(ix, output)) {
             Ok(judged) => {
@@ -177,6 +180,7 @@ impl Work for Performance<'_> {
     fn observe(&mut self, command: &Command, wait: Option<Duration>) {
         let event = match *command {
             Command::Start { task, attempt } => {
+                let attempt = self.fates[task.at()].before + attempt;
                 self.log.started(&self.batch.id, task.number(), attempt);
                 let task = &self.plan.tasks()[task.at()];
                 RunEvent::TaskStarted {
@@ -281,7 +285,7 @@ impl Performance<'_> {
     }
 
     /// Takes in what an earlier session saw. Files that it could not publish any more, or that are gone, are published.
-    fn take_back(&mut self, attempt: past::Attempt) -> anyhow::Result<Recalled> {
+    fn take_back(&mut self, attempt: past::Attempt) -> anyhow::Result<Option<Recalled>> {
         let tasks = self.plan.graph().tasks();
         let ix = tasks.into_iter().nth(attempt.task as usize);
         let ix = ix.filter(|it| self.fates[it.at()].end.is_none());
@@ -302,6 +306,12 @@ impl Performance<'_> {
                 self.hand_out(Judged { ix, output, files })?;
                 (Verdict::Accepted, None)
             }
+            past::Came::Feedback(rejection) => {
+                let fate = &mut self.fates[ix.at()];
+                fate.before = attempt.number;
+                fate.rejection = Some(Box::new(rejection));
+                return Ok(None);
+            }
             past::Came::Rejection {
                 rejection,
                 retry,
@@ -319,12 +329,12 @@ impl Performance<'_> {
                 (Verdict::Rejected(retry), wait.map(|it| it.min(longest)))
             }
         };
-        Ok(Recalled {
+        Ok(Some(Recalled {
             task: ix,
-            attempt: attempt.number,
+            attempt: attempt.number - self.fates[ix.at()].before.min(attempt.number - 1),
             verdict,
             wait,
-        })
+        }))
     }
 
     fn files_of(&self, output: &Json) -> anyhow::Result<Vec<EmittedFile>> {
