@@ -1,5 +1,6 @@
 //! Batches drawn as timelines, and steps written out.
 
+mod makespan;
 mod properties;
 mod rules;
 pub(crate) mod world;
