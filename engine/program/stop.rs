@@ -9,6 +9,8 @@ use std::{
 };
 
 use anyhow::Context as _;
+#[cfg(unix)]
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 /// Which signal asked first.
@@ -51,8 +53,11 @@ where
 }
 
 async fn watch(cancel: CancellationToken, code: Arc<AtomicU8>) {
+    let Ok(mut signals) = Signals::new() else {
+        return;
+    };
     loop {
-        let stopped = next().await;
+        let stopped = signals.next().await;
         if cancel.is_cancelled() {
             std::process::exit(stopped.exit_code().into());
         }
@@ -65,25 +70,43 @@ async fn watch(cancel: CancellationToken, code: Arc<AtomicU8>) {
     }
 }
 
+/// Heard from once on, so that a second signal right after the first is not missed.
 #[cfg(unix)]
-async fn next() -> Stopped {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) = (
-        signal(SignalKind::interrupt()),
-        signal(SignalKind::terminate()),
-    ) else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = interrupt.recv() => Stopped::Interrupt,
-        _ = terminate.recv() => Stopped::Terminate,
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> io::Result<Signals> {
+        Ok(Signals {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    async fn next(&mut self) -> Stopped {
+        tokio::select! {
+            _ = self.interrupt.recv() => Stopped::Interrupt,
+            _ = self.terminate.recv() => Stopped::Terminate,
+        }
     }
 }
 
 #[cfg(not(unix))]
-async fn next() -> Stopped {
-    match tokio::signal::ctrl_c().await {
-        Ok(()) => Stopped::Interrupt,
-        Err(_) => std::future::pending().await,
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> io::Result<Signals> {
+        Ok(Signals)
+    }
+
+    async fn next(&mut self) -> Stopped {
+        match tokio::signal::ctrl_c().await {
+            Ok(()) => Stopped::Interrupt,
+            Err(_) => std::future::pending().await,
+        }
     }
 }
