@@ -423,28 +423,7 @@ fn a_large_answer_is_judged_in_time() {
 
 #[test]
 fn failures_say_whether_to_ask_again_and_with_what() {
-    use Failure::*;
-    let all = [
-        RateLimited,
-        Overloaded,
-        Timeout,
-        Connection,
-        Authentication,
-        NotFound,
-        BadRequest,
-        Refused,
-        Truncated,
-        Empty,
-        NotJson,
-        WrongShape,
-        WrongTask,
-        OutsideOwnedPaths,
-        TooLong,
-        ProgramFailed,
-        TemplateFailed,
-        Internal,
-    ];
-    let lines = all.map(|it| {
+    let lines = Failure::ALL.map(|it| {
         let again = if it.is_worth_a_retry() {
             "again"
         } else {

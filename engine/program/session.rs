@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
     thread,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use anyhow::Context as _;
@@ -45,7 +45,7 @@ use crate::{
 /// How much of one file of a workflow's folder is looked at, to see whether it has changed.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// How long, and how often, a lock that is held is waited for.
+/// A lock that is held is asked for so often more, with so long between.
 const PROBE: Duration = Duration::from_millis(10);
 const PROBES: u32 = 5;
 
@@ -222,13 +222,11 @@ pub(super) fn perform(
 
 /// A folder of its own for a run, named after the time.
 pub(super) fn new_folder(project: &Project) -> anyhow::Result<(String, PathBuf)> {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let seconds = run::now_ms() / 1000;
     let runs = state(project).join("runs");
     fs::create_dir_all(&runs).with_context(|| format!("cannot make `{}`", runs.display()))?;
     loop {
-        let id = format!("{:x}-{:04x}", now.as_secs(), fastrand::u16(..));
+        let id = format!("{seconds:x}-{:04x}", fastrand::u16(..));
         let folder = runs.join(&id);
         match fs::create_dir(&folder) {
             Ok(()) => return Ok((id, folder)),

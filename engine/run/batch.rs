@@ -55,7 +55,7 @@ impl Run<'_> {
             files,
             broken: None,
             hear,
-            plan,
+            plan: &plan,
             run: self.id.clone(),
             view: self.context.view(&Sees::All),
             max_output_bytes: self.workflow.limits.max_output_bytes,
@@ -68,9 +68,8 @@ impl Run<'_> {
             is_recalling: false,
             judged: Vec::new(),
         };
-        let graph = work.plan.graph().clone();
         let driven = drive::Batch {
-            graph: &graph,
+            graph: plan.graph(),
             policy: &batch.policy,
             limits: Limits {
                 deadline: batch.deadline.map(|it| it.saturating_sub(recalled.took)),
@@ -83,7 +82,7 @@ impl Run<'_> {
             return Err(error);
         }
         let status = results::status(batch, &work.fates);
-        let results = results::merge(batch, &work.plan, &work.outputs, &work.fates);
+        let results = results::merge(batch, &plan, &work.outputs, &work.fates);
         let count = |wanted: fn(&End) -> bool| {
             work.fates
                 .iter()

@@ -45,7 +45,7 @@ pub(super) struct HandedOut {
 pub(super) struct Performance<'a> {
     pub(super) run: Arc<str>,
     pub(super) batch: &'a Batch,
-    pub(super) plan: Plan,
+    pub(super) plan: &'a Plan,
     pub(super) specs: &'a BTreeMap<String, AgentSpec>,
     pub(super) agents: &'a Agents,
     /// The context as it was when the batch began.
@@ -238,7 +238,7 @@ impl Performance<'_> {
     /// Takes an output in, if its files can get this task as their owner.
     fn claim(&mut self, ix: TaskIx, output: Output) -> Result<Judged, Rejection> {
         let paths: Vec<FilePath> = output.files.iter().map(|it| it.path.clone()).collect();
-        let plan = &self.plan;
+        let plan = self.plan;
         self.ledger.claim(ix.at(), &paths).map_err(|violations| {
             let name = |it: usize| plan.tasks()[it].id.to_string();
             let messages: Vec<String> = violations.iter().map(|it| it.describe(name)).collect();
@@ -286,9 +286,9 @@ impl Performance<'_> {
 
     /// Takes in what an earlier session saw. Files that it could not publish any more, or that are gone, are published.
     fn take_back(&mut self, attempt: past::Attempt) -> anyhow::Result<Option<Recalled>> {
-        let tasks = self.plan.graph().tasks();
-        let ix = tasks.into_iter().nth(attempt.task as usize);
-        let ix = ix.filter(|it| self.fates[it.at()].end.is_none());
+        let at = attempt.task as usize;
+        let is_open = self.fates.get(at).is_some_and(|it| it.end.is_none());
+        let ix = is_open.then(|| TaskIx::new(at));
         let ix =
             ix.context("the journal of this run has an attempt on a task that its plan has not")?;
         self.used[ix.at()].add(attempt.usage);
@@ -375,7 +375,7 @@ impl Performance<'_> {
             End::Completed | End::Cancelled(Cause::Requested | Cause::Deadline) => return,
             End::Failed => json!({ "end": "failed" }),
             End::Cancelled(cause) => {
-                json!({ "end": "cancelled", "because": results::because(&self.plan, cause) })
+                json!({ "end": "cancelled", "because": results::because(self.plan, cause) })
             }
         };
         let about = (&self.batch.id, ix.number(), self.fates[ix.at()].attempts);
@@ -413,7 +413,7 @@ impl Performance<'_> {
                         .unwrap_or_default(),
                 },
                 End::Cancelled(cause) => TaskEnd::Cancelled {
-                    because: results::because(&self.plan, cause),
+                    because: results::because(self.plan, cause),
                 },
             },
             attempts: fate.attempts,

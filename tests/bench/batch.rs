@@ -331,7 +331,7 @@ async fn attempt(view: View, task: usize) -> bool {
         agent: "Worker".into(),
         task_id: Some(Arc::clone(&id)),
         attempt: 1,
-        idempotency_key: format!("bench/work/{id}/1"),
+        idempotency_key: format!("bench/batch/{id}/1"),
         prompt: Prompt::default(),
         view,
         shape: None,
