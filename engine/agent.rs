@@ -54,6 +54,12 @@ pub trait Agent: Send + Sync {
     /// Asks. The answer owns all it needs; dropping it ends whatever it started.
     fn ask(&self, request: Request) -> Answer;
 
+    /// What its answers follow from that is neither in its definition nor in a request: files, and what the environment
+    /// chose. Where any of it has changed, earlier answers are not its answers any more.
+    fn identity(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
     /// Whether the prompt is read at all. What is not read need not be written.
     fn reads_prompt(&self) -> bool {
         true

@@ -76,6 +76,8 @@ pub struct AgentSpec {
     /// Context variables its output sets: name, and dotted path in the output.
     pub writes: Vec<(String, String)>,
     pub sees: Sees,
+    /// Whether the outputs of equal work may be taken again.
+    pub cache: bool,
     /// Where it is defined.
     pub at: crate::diagnostic::Place,
 }

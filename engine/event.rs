@@ -87,6 +87,9 @@ pub enum RunEvent {
         task: Arc<str>,
         end: TaskEnd,
         attempts: u32,
+        /// The run that its output was taken from, if nobody was asked.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reused: Option<Arc<str>>,
         usage: Usage,
         files: usize,
     },

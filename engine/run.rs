@@ -30,6 +30,7 @@ mod log;
 mod past;
 mod planning;
 mod results;
+mod reuse;
 mod start;
 mod store;
 mod turn;

@@ -168,66 +168,90 @@ fn a_run_is_listed_shown_and_told() {
         &id,
         &commands,
         expect![[r#"
-        $ show RUN
-        run RUN of W
-        status   completed
-        started  # UTC, took #
+            $ show RUN
+            run RUN of W
+            status   completed
+            started  # UTC, took #
 
-        turn 1: Planner
-          batch work: completed, 3 of 3 tasks completed
-            TASK  AGENT   STATUS     ATTEMPTS  TOOK  TOKENS  FILES
-            a     Worker  completed  1         #  -       out/a.txt
-            b     Worker  completed  2         #  -       -
-            c     Worker  completed  1         #  -       -
-            rejected  b attempt 1: program_failed: `sh` ended with exit status: 1; it said: not yet
-        => 0
-        $ show RUN --task b
-        task b of batch work in turn 1 (Worker)
-        status   completed, took #
+            turn 1: Planner
+              batch work: completed, 3 of 3 tasks completed
+                TASK  AGENT   STATUS     ATTEMPTS  TOOK  TOKENS  FILES
+                a     Worker  completed  1         #  -       out/a.txt
+                b     Worker  completed  2         #  -       -
+                c     Worker  completed  1         #  -       -
+                rejected  b attempt 1: program_failed: `sh` ended with exit status: 1; it said: not yet
+            => 0
+            $ show RUN --task b
+            task b of batch work in turn 1 (Worker)
+            status   completed, took #
 
-        planned
-          {
-            "task_id": "b",
-            "execution_agent": "Worker",
-            "task_prompt": "do",
-            "depends_on": [
-              "a"
-            ]
-          }
+            planned
+              {
+                "task_id": "b",
+                "execution_agent": "Worker",
+                "task_prompt": "do",
+                "depends_on": [
+                  "a"
+                ]
+              }
 
-        attempt 1  # UTC, took #: program_failed: `sh` ended with exit status: 1; it said: not yet
+            attempt 1  # UTC, took #: program_failed: `sh` ended with exit status: 1; it said: not yet
+            system
+              INPUT:
+            user
+              do
 
-        attempt 2  # UTC, took #: accepted
+              [TASK BATCH CONTEXT]
+              Do only the task below. If you state `task_id` or `kind`, they are those of `current_task`.
+              current_task_batch_id: "work"
+              current_task_id: "b"
+              current_task: {"task_id":"b","execution_agent":"Worker","task_prompt":"do","depends_on":["a"]}
+              dependency_task_outputs:
+              - "a": {"code_files":[{"filename":"out/a.txt","content":"made"}],"task_id":"a","_task_id":"a","_worker_agent":"Worker","_owned_paths":["out/a.txt"]}
 
-        output
-          {
-            "code_files": [],
-            "task_id": "b",
-            "_task_id": "b",
-            "_worker_agent": "Worker",
-            "_owned_paths": []
-          }
-        => 0
-        $ show RUN --task bb
-        error: run `RUN` has no task `bb`; did you mean `b`?
-        `mozaiks-run show RUN` lists all of them
-        => 2
-        $ logs RUN
-        #  turn      1: Planner
-        #  batch     work: 3 tasks
-        #  started   a (Worker)
-        #  completed a
-        #  started   b (Worker)
-        #  rejected  b attempt 1: program_failed: `sh` ended with exit status: 1; it said: not yet
-        #  waiting   b, attempt 2 in #
-        #  started   b (Worker, attempt 2)
-        #  completed b after 2 attempts
-        #  started   c (Worker)
-        #  completed c
-        #  batch     work completed: 3 completed, 0 failed, 0 cancelled
-        #  run       completed
-        => 0
-    "#]],
+            attempt 2  # UTC, took #: accepted
+            system
+              INPUT:
+            user
+              do
+
+              [TASK BATCH CONTEXT]
+              Do only the task below. If you state `task_id` or `kind`, they are those of `current_task`.
+              current_task_batch_id: "work"
+              current_task_id: "b"
+              current_task: {"task_id":"b","execution_agent":"Worker","task_prompt":"do","depends_on":["a"]}
+              dependency_task_outputs:
+              - "a": {"code_files":[{"filename":"out/a.txt","content":"made"}],"task_id":"a","_task_id":"a","_worker_agent":"Worker","_owned_paths":["out/a.txt"]}
+
+            output
+              {
+                "code_files": [],
+                "task_id": "b",
+                "_task_id": "b",
+                "_worker_agent": "Worker",
+                "_owned_paths": []
+              }
+            => 0
+            $ show RUN --task bb
+            error: run `RUN` has no task `bb`; did you mean `b`?
+            `mozaiks-run show RUN` lists all of them
+            => 2
+            $ logs RUN
+            #  turn      1: Planner
+            #  batch     work: 3 tasks
+            #  started   a (Worker)
+            #  completed a
+            #  started   b (Worker)
+            #  rejected  b attempt 1: program_failed: `sh` ended with exit status: 1; it said: not yet
+            #  waiting   b, attempt 2 in #
+            #  started   b (Worker, attempt 2)
+            #  completed b after 2 attempts
+            #  started   c (Worker)
+            #  completed c
+            #  batch     work completed: 3 completed, 0 failed, 0 cancelled
+            #  run       completed
+            => 0
+        "#]],
     );
 }
 
@@ -244,19 +268,21 @@ fn every_entry_is_an_event() {
         )
     });
     expect![[r#"
-        1 "answered" - null
-        2 "batch_begun" - null
-        3 "started" a 1
-        4 "accepted" a 1
-        5 "started" b 1
-        6 "rejected" b 1
-        7 "delayed" b 1
-        8 "started" b 2
-        9 "accepted" b 2
-        10 "started" c 1
-        11 "accepted" c 1
-        12 "batch_ended" - null
-        13 "run_ended" - null"#]]
+        1 "asked" - 1
+        2 "answered" - null
+        3 "batch_begun" - null
+        4 "system" - null
+        5 "started" a 1
+        6 "accepted" a 1
+        7 "started" b 1
+        8 "rejected" b 1
+        9 "delayed" b 1
+        10 "started" b 2
+        11 "accepted" b 2
+        12 "started" c 1
+        13 "accepted" c 1
+        14 "batch_ended" - null
+        15 "run_ended" - null"#]]
     .assert_eq(&events.collect::<Vec<_>>().join("\n"));
     let logs = project.run(&["logs", &id, "--json"]);
     assert_eq!(logs.stdout, ran.stdout);

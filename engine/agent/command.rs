@@ -5,7 +5,7 @@
 
 use std::{
     ffi::OsString,
-    io,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -128,6 +128,14 @@ impl Command {
 }
 
 impl Agent for Command {
+    /// The program, and what of its arguments are files.
+    fn identity(&self) -> Vec<u8> {
+        let arguments = self.arguments.iter().map(|it| self.folder.join(it));
+        let paths = [self.program.clone()].into_iter().chain(arguments);
+        let files: Vec<Vec<u8>> = paths.filter_map(|it| fs::read(it).ok()).collect();
+        files.concat()
+    }
+
     fn reads_files(&self) -> bool {
         !self.inline
     }

@@ -11,7 +11,11 @@ use std::{
     time::Duration,
 };
 
-use async_openai::{Client, config::OpenAIConfig, error::OpenAIError};
+use async_openai::{
+    Client,
+    config::{Config, OpenAIConfig},
+    error::OpenAIError,
+};
 use reqwest::{Url, header::HeaderValue, redirect};
 use serde_json::{Value, json};
 
@@ -105,6 +109,10 @@ impl OpenAi {
 }
 
 impl Agent for OpenAi {
+    fn identity(&self) -> Vec<u8> {
+        format!("{} {}", self.config.api_base(), self.body).into_bytes()
+    }
+
     fn ask(&self, request: Request) -> Answer {
         let once = http::Once::new(self.http.clone(), request.max_output_bytes);
         let client = Client::build(self.http.clone(), self.config.clone()).with_http_service(once);

@@ -62,6 +62,11 @@ impl Template {
 }
 
 impl Agent for Template {
+    fn identity(&self) -> Vec<u8> {
+        let template = self.environment.get_template(NAME);
+        template.map_or_else(|_| Vec::new(), |it| it.source().as_bytes().to_vec())
+    }
+
     fn reads_prompt(&self) -> bool {
         false
     }

@@ -101,6 +101,7 @@ impl Compiler<'_> {
                 .map(|(name, path)| (name.to_string(), path.clone()))
                 .collect(),
             sees: self.sees(name, batches),
+            cache: agent.cache,
             at: source.place(&pointer(&at, "name")),
         })
     }

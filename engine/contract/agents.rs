@@ -42,6 +42,9 @@ pub struct Agent {
     /// Context variables that this agent's accepted output sets: the name of a declared variable, and the dotted path of its value in the output. An empty path means the whole output.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub writes: BTreeMap<Name, String>,
+    /// Whether a task takes the output that equal work had in an earlier run, instead of asking this agent. Work is equal if the agent's definition, its prompt, the variables it sees, the task, the outputs before it and the model are.
+    #[serde(default)]
+    pub cache: bool,
     /// Whether this agent must answer with the model that `structured_outputs.yaml` registers for it.
     #[serde(default)]
     pub structured_outputs_required: bool,

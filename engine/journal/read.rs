@@ -137,18 +137,53 @@ impl Journal {
         })
     }
 
+    /// The newest output of the work that `key` stands for, and the run it is of.
+    pub fn equal_work(&self, key: &str) -> Result<Option<(String, Arc<str>)>> {
+        let find = || {
+            self.connection
+                .prepare_cached(
+                    "SELECT runs.id, seq FROM entries JOIN runs ON runs.key = run
+                     WHERE kind = 'accepted' AND data ->> 'key' = ?1 AND data ->> 'key' IS NOT NULL
+                     ORDER BY run DESC, seq DESC LIMIT 1",
+                )?
+                .query_row([key], |row| Ok((row.get(0)?, row.get(1)?)))
+                .optional()
+        };
+        let found: Option<(String, i64)> = explain(&self.store, find())?;
+        let Some((run, seq)) = found else {
+            return Ok(None);
+        };
+        let mut body = None;
+        let mut cursor = self.cursor(&run, seq.cast_unsigned().saturating_sub(1))?;
+        self.read_some(&mut cursor, 1, &mut |row| {
+            body = row.entry.body;
+            Ok(())
+        })?;
+        Ok(body.map(|it| (run, it)))
+    }
+
     /// Hands the entries after the cursor to `each`, in order, as they are in the store at this moment.
     ///
     /// The cursor moves along, over those that `each` took. After all of them it is where [`Journal::append`] goes on.
     /// An error of `each` ends the reading and is passed on. A run that was removed has no entries.
     pub fn read(&self, cursor: &mut Cursor, each: &mut dyn FnMut(Row) -> Result<()>) -> Result<()> {
+        self.read_some(cursor, i64::MAX, each)
+    }
+
+    /// The same, of the first `limit` of them.
+    fn read_some(
+        &self,
+        cursor: &mut Cursor,
+        limit: i64,
+        each: &mut dyn FnMut(Row) -> Result<()>,
+    ) -> Result<()> {
         let statement = self.connection.prepare_cached(
             "SELECT seq, at_ms, kind, batch, task, attempt, data, coalesce(body, texts.text), link
              FROM entries LEFT JOIN texts ON texts.key = entries.text
-             WHERE run = ?1 AND seq > ?2 ORDER BY seq",
+             WHERE run = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
         );
         let mut statement = explain(&self.store, statement)?;
-        let rows = statement.query(params![cursor.key, cursor.seq.cast_signed()]);
+        let rows = statement.query(params![cursor.key, cursor.seq.cast_signed(), limit]);
         let rows = explain(&self.store, rows)?.mapped(entry);
         for next in rows {
             let (seq, entry, written) = explain(&self.store, next)?;

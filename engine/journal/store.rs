@@ -63,6 +63,11 @@ CREATE TABLE entries (
 CREATE INDEX entries_by_text ON entries (text) WHERE text IS NOT NULL;
 ";
 
+/// Finds outputs by what equal work has the same of. Stores that were made before there were such keys get it later.
+const INDEX: &str = "
+CREATE INDEX IF NOT EXISTS entries_by_work ON entries (data ->> 'key') WHERE kind = 'accepted' AND data ->> 'key' IS NOT NULL;
+";
+
 #[derive(Debug, PartialEq, Eq)]
 enum Content {
     Nothing,
@@ -112,6 +117,7 @@ fn read_write(store: &Path, patience: Duration) -> Result<Connection> {
     if check_content(&connection, store)? == Content::Nothing {
         create(&mut connection, store, patience)?;
     }
+    connection.execute_batch(INDEX)?;
     Ok(connection)
 }
 

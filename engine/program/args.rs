@@ -201,8 +201,11 @@ pub(super) struct Show {
     /// Everything about one task: as it was planned, each attempt, its output
     #[arg(long, value_name = "ID")]
     pub(super) task: Option<String>,
+    /// Everything about one turn: its prompts, its answer, its batches
+    #[arg(long, value_name = "N", conflicts_with = "task")]
+    pub(super) turn: Option<u32>,
     /// Every entry of the run's journal, one JSON object a line
-    #[arg(long, conflicts_with = "task")]
+    #[arg(long, conflicts_with_all = ["task", "turn"])]
     pub(super) events: bool,
     #[command(flatten)]
     pub(super) common: Common,

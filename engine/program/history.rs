@@ -76,6 +76,16 @@ pub(super) fn show(args: &args::Show) -> anyhow::Result<u8> {
         history.stop();
     }
     let listed = standing.listed(run, Some(&history));
+    if let Some(number) = args.turn {
+        let Some(turn) = history.turns.iter().find(|it| it.number == number) else {
+            return no_turn(&listed.run.id, number, &history);
+        };
+        match args.common.json {
+            true => writeln!(out, "{:#}", history::turn_data(turn))?,
+            false => write!(out, "{}", history::turn(turn))?,
+        }
+        return Ok(0);
+    }
     let Some(id) = &args.task else {
         match args.common.json {
             true => writeln!(out, "{:#}", history::run_data(&listed, &history))?,
@@ -212,6 +222,17 @@ fn history(journal: &Journal, run: &Run) -> anyhow::Result<History> {
         Ok(())
     })?;
     Ok(history)
+}
+
+fn no_turn(run: &str, number: u32, history: &History) -> anyhow::Result<u8> {
+    let last = history.turns.iter().map(|it| it.number).max();
+    let turns = last.map_or_else(|| "none".to_owned(), |it| format!("turns 1 to {it}"));
+    let run = report::inert(run);
+    writeln!(
+        io::stderr(),
+        "error: run `{run}` has no turn {number}: it has {turns}"
+    )?;
+    Ok(INVALID)
 }
 
 fn no_task(run: &str, id: &str, history: &History) -> anyhow::Result<u8> {

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** no entry makes it fail. What this version does not know, or what is of no use, is left out.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::Value;
 
@@ -18,10 +18,10 @@ mod list;
 mod text;
 mod time;
 
-pub use data::{event, run as run_data, task as task_data};
+pub use data::{event, run as run_data, task as task_data, whole_turn as turn_data};
 pub use line::line;
 pub use list::{Listed, list};
-pub use text::{run, task};
+pub use text::{run, task, whole_turn as turn};
 
 /// A run, as far as its journal goes.
 #[derive(Debug, Default)]
@@ -29,6 +29,8 @@ pub struct History {
     pub turns: Vec<Turn>,
     /// Why the run ended as it did, where its status does not say.
     pub reason: Option<String>,
+    /// System texts by name.
+    systems: BTreeMap<String, Arc<str>>,
     /// When each session began, and what was last heard of it.
     sessions: Vec<(i64, i64)>,
 }
@@ -40,6 +42,10 @@ pub struct Turn {
     /// Nobody was asked where a plan was given.
     pub agent: Option<String>,
     pub usage: Usage,
+    /// What it was told, one after the other.
+    pub prompts: Vec<Prompt>,
+    /// What it answered in the end.
+    pub answer: Option<Arc<str>>,
     pub rejections: Vec<Rejection>,
     /// What was wrong with the plans that were refused.
     pub refusals: Vec<Arc<str>>,
@@ -82,7 +88,17 @@ pub struct Attempt {
     pub started_at_ms: i64,
     pub ended_at_ms: Option<i64>,
     pub usage: Usage,
+    pub prompt: Prompt,
+    /// The run that its output was taken from, if nobody was asked.
+    pub reused: Option<String>,
     pub came: Came,
+}
+
+/// What was told in an attempt. Both are nothing for those who are not told: they see the context.
+#[derive(Debug, Clone, Default)]
+pub struct Prompt {
+    pub system: Option<Arc<str>>,
+    pub user: Option<Arc<str>>,
 }
 
 /// What came of an attempt.
@@ -127,10 +143,31 @@ impl History {
             *until = entry.at_ms.max(*until);
         }
         match &*entry.kind {
+            "retried" if entry.batch.is_none() => {
+                let from = data["turn"].as_u64().unwrap_or_default();
+                self.turns.retain(|it| u64::from(it.number) < from);
+            }
+            "system" => {
+                if let (Some(name), Some(body)) = (text(&data["name"]), &entry.body) {
+                    self.systems.insert(name, Arc::clone(body));
+                }
+            }
+            "asked" => {
+                let prompt = self.prompt(entry, &data);
+                let turn = self.turn(&data);
+                turn.take(entry, &data);
+                turn.prompts.push(prompt);
+            }
             "answered" | "turn_rejected" | "plan_refused" | "batch_begun" => {
                 self.turn(&data).take(entry, &data);
             }
-            "started" | "accepted" | "rejected" | "task_ended" => {
+            "started" => {
+                let prompt = self.prompt(entry, &data);
+                if let Some(task) = self.task_mut(entry) {
+                    task.start(entry, prompt);
+                }
+            }
+            "accepted" | "rejected" | "task_ended" => {
                 if let Some(task) = self.task_mut(entry) {
                     task.take(entry, &data);
                 }
@@ -192,6 +229,15 @@ impl History {
         tasks.filter(move |it| it.2.id == id)
     }
 
+    /// What was told, as far as an entry says.
+    fn prompt(&self, entry: &Entry, data: &Value) -> Prompt {
+        let name = data["system"].as_str().unwrap_or_default();
+        Prompt {
+            system: self.systems.get(name).cloned(),
+            user: entry.body.clone(),
+        }
+    }
+
     /// The task that an entry is about.
     fn task_of(&self, entry: &Entry) -> Option<&Task> {
         let batch = entry.batch.as_ref()?;
@@ -240,6 +286,7 @@ impl Turn {
             self.agent = Some(agent);
         }
         match (&*entry.kind, &entry.body) {
+            ("answered", answer) => self.answer.clone_from(answer),
             ("turn_rejected", _) => self.rejections.push(Rejection::of(entry, data)),
             ("plan_refused", Some(report)) => self.refusals.push(Arc::clone(report)),
             ("batch_begun", Some(plan)) => self.batches.push(Batch::begun(entry, plan)),
@@ -283,20 +330,22 @@ impl Task {
         }
     }
 
+    fn start(&mut self, entry: &Entry, prompt: Prompt) {
+        self.is_stopped = false;
+        self.attempts.push(Attempt {
+            number: entry.attempt.unwrap_or_default(),
+            started_at_ms: entry.at_ms,
+            ended_at_ms: None,
+            usage: Usage::default(),
+            prompt,
+            reused: None,
+            came: Came::UnderWay,
+        });
+    }
+
     fn take(&mut self, entry: &Entry, data: &Value) {
         let number = entry.attempt.unwrap_or_default();
         let came = match (&*entry.kind, &entry.body) {
-            ("started", _) => {
-                self.is_stopped = false;
-                self.attempts.push(Attempt {
-                    number,
-                    started_at_ms: entry.at_ms,
-                    ended_at_ms: None,
-                    usage: Usage::default(),
-                    came: Came::UnderWay,
-                });
-                return;
-            }
             ("accepted", Some(output)) => Came::Output(Arc::clone(output)),
             ("rejected", _) => Came::Rejection(Rejection::of(entry, data)),
             _ => {
@@ -311,6 +360,7 @@ impl Task {
         if let Some(attempt) = self.attempts.iter_mut().rfind(|it| it.number == number) {
             attempt.ended_at_ms = Some(entry.at_ms);
             attempt.usage = usage(data);
+            attempt.reused = text(&data["reused"]);
             attempt.came = came;
         }
     }

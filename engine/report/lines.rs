@@ -239,11 +239,19 @@ fn of_task(event: &RunEvent) -> Said {
             task,
             end,
             attempts,
+            reused,
             files,
             ..
         } => {
             let (label, rest) = ended(end, *attempts, *files);
-            (Level::Normal, label, format!("{}{rest}", inert(task)))
+            let reused = reused.as_ref();
+            let reused =
+                reused.map_or_else(String::new, |run| format!(", as in run {}", inert(run)));
+            (
+                Level::Normal,
+                label,
+                format!("{}{rest}{reused}", inert(task)),
+            )
         }
         _ => return None,
     })

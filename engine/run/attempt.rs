@@ -1,4 +1,4 @@
-//! Makes one attempt on a task: prompt, question, answer, acceptance.
+//! Makes one attempt on a task: question, answer, acceptance.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,8 +7,6 @@ use tokio::time::timeout;
 use crate::{
     accept::{self, Failure, Output, Rejection, Terms},
     agent::{Agent, Request, Usage},
-    context::View,
-    prompt,
 };
 
 /// What an attempt comes back with: the usage is counted whether the output is accepted or not.
@@ -16,46 +14,16 @@ pub(super) type Answer = (Usage, Result<Output, Rejection>);
 
 /// One attempt, with all it needs.
 pub(super) struct Asking {
-    pub(super) run: Arc<str>,
+    pub(super) request: Request,
     pub(super) terms: Terms,
-    pub(super) attempt: u32,
-    pub(super) instruction: Arc<str>,
-    pub(super) text: Arc<str>,
-    pub(super) shape: Option<Arc<crate::shape::Shape>>,
-    /// What was wrong with the attempt before.
-    pub(super) last: Option<Rejection>,
     pub(super) timeout: Duration,
-    pub(super) max_output_bytes: usize,
 }
 
 impl Asking {
-    /// Straight on: prompt, question, answer, acceptance.
-    pub(super) async fn make(self, agent: Arc<dyn Agent>, view: View) -> Answer {
-        let mut prompt = match agent.reads_prompt() {
-            true => prompt::task(&self.instruction, &self.text, &view),
-            false => prompt::Prompt::default(),
-        };
-        if let Some(last) = self.last.filter(|it| it.failure.is_about_the_answer()) {
-            prompt = prompt::after(&prompt, &last);
-        }
-        let batch_id = view
-            .task()
-            .map(|it| Arc::clone(&it.batch_id))
-            .unwrap_or_default();
-        let request = Request {
-            agent: Arc::clone(&self.terms.agent),
-            task_id: Some(Arc::clone(&self.terms.task_id)),
-            attempt: self.attempt,
-            idempotency_key: format!(
-                "{}/{batch_id}/{}/{}",
-                self.run, self.terms.task_id, self.attempt
-            ),
-            prompt,
-            view,
-            shape: self.shape.clone(),
-            max_output_bytes: self.max_output_bytes,
-        };
-        match timeout(self.timeout, agent.ask(request)).await {
+    /// Straight on: question, answer, acceptance.
+    pub(super) async fn make(self, agent: Arc<dyn Agent>) -> Answer {
+        let shape = self.request.shape.clone();
+        match timeout(self.timeout, agent.ask(self.request)).await {
             Err(_) => {
                 let message = format!("no answer within {} seconds", self.timeout.as_secs());
                 (
@@ -65,7 +33,7 @@ impl Asking {
             }
             Ok(Err(rejection)) => (rejection.usage, Err(rejection)),
             Ok(Ok(reply)) => {
-                let output = accept::task(&reply.text, self.shape.as_deref(), &self.terms);
+                let output = accept::task(&reply.text, shape.as_deref(), &self.terms);
                 (reply.usage, output)
             }
         }

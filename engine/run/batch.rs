@@ -1,6 +1,7 @@
 //! Performs one batch, and says what is published of it.
 
 use std::{
+    collections::BTreeMap,
     fs::{self, OpenOptions},
     sync::Arc,
 };
@@ -66,6 +67,7 @@ impl Run<'_> {
             log: &mut self.log,
             past: recalled.attempts,
             is_recalling: false,
+            identities: BTreeMap::new(),
             judged: Vec::new(),
         };
         let driven = drive::Batch {

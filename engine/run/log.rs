@@ -5,7 +5,7 @@
 //! in order, and what does not fit there is an error, never a guess.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -17,7 +17,8 @@ use super::past::{Attempt, Past, Step};
 use crate::{
     accept::Rejection,
     agent::Usage,
-    journal::{Cursor, Entry, Journal, Mark},
+    journal::{self, Cursor, Entry, Journal, Mark},
+    prompt::Prompt,
     schedule::Retry,
 };
 
@@ -27,6 +28,8 @@ pub struct Log {
     journal: Option<(Journal, Cursor)>,
     buffer: Vec<Entry>,
     past: VecDeque<Past>,
+    /// The names of the system texts that were written down: tasks of one agent share theirs.
+    systems: BTreeSet<String>,
 }
 
 /// What is recalled of asking an agent outside a batch.
@@ -60,6 +63,7 @@ impl Log {
             journal: Some((journal, cursor)),
             buffer: Vec::new(),
             past,
+            systems: BTreeSet::new(),
         }
     }
 
@@ -148,6 +152,16 @@ impl Log {
         self.past.front()
     }
 
+    /// An agent is about to be asked outside a batch.
+    pub(super) fn asked(&mut self, turn: u32, agent: &str, attempt: u32, prompt: &Prompt) {
+        let mut data = json!({ "turn": turn, "agent": agent });
+        let body = self.told(prompt, &mut data);
+        self.push("asked", data, |it| {
+            it.attempt = Some(attempt);
+            it.body = body;
+        });
+    }
+
     pub(super) fn answered(
         &mut self,
         turn: u32,
@@ -203,16 +217,53 @@ impl Log {
         self.commit()
     }
 
-    pub(super) fn started(&mut self, batch: &Arc<str>, task: u32, attempt: u32) {
-        self.about("started", (batch, task, attempt), json!({}), None);
+    pub(super) fn started(&mut self, about: About<'_>, prompt: &Prompt) {
+        let mut data = json!({});
+        let body = self.told(prompt, &mut data);
+        self.about("started", about, data, body);
     }
 
-    pub(super) fn accepted(&mut self, about: About<'_>, output: &str, usage: Usage) {
-        let data = match usage == Usage::default() {
-            true => json!({}),
-            false => json!({ "usage": usage }),
-        };
+    pub(super) fn accepted(
+        &mut self,
+        about: About<'_>,
+        output: &str,
+        usage: Usage,
+        origin: &Origin,
+    ) {
+        let mut data = json!({});
+        if usage != Usage::default() {
+            data["usage"] = json!(usage);
+        }
+        if let Some(key) = &origin.key {
+            data["key"] = json!(key);
+        }
+        if let Some(run) = &origin.run {
+            data["reused"] = json!(&**run);
+        }
         self.about("accepted", about, data, Some(output.into()));
+    }
+
+    /// The last output of equal work, and the run it is of.
+    pub(super) fn equal_work(&self, key: &str) -> anyhow::Result<Option<(String, Arc<str>)>> {
+        match &self.journal {
+            Some((journal, _)) => journal.equal_work(key),
+            None => Ok(None),
+        }
+    }
+
+    /// Notes in an entry's data by which name its system text is written down, and gives the rest of the prompt.
+    fn told(&mut self, prompt: &Prompt, data: &mut Value) -> Option<Arc<str>> {
+        self.journal.as_ref()?;
+        if !prompt.system.is_empty() {
+            let mut name = journal::hash(&prompt.system);
+            name.truncate(16);
+            if self.systems.insert(name.clone()) {
+                let body = Some(prompt.system.as_str().into());
+                self.push("system", json!({ "name": name }), |it| it.body = body);
+            }
+            data["system"] = json!(name);
+        }
+        (!prompt.user.is_empty()).then(|| prompt.user.as_str().into())
     }
 
     pub(super) fn rejected(
@@ -336,6 +387,15 @@ pub(super) fn boundary() {
 
 #[cfg(not(debug_assertions))]
 pub(super) fn boundary() {}
+
+/// Where an output comes from.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Origin {
+    /// What equal work has the same of, if the agent's outputs may be taken again.
+    pub(super) key: Option<String>,
+    /// The run that the output was taken from, if nobody was asked.
+    pub(super) run: Option<Arc<str>>,
+}
 
 /// A batch, a task by its place in the plan, and the number of an attempt.
 pub(super) type About<'a> = (&'a Arc<str>, u32, u32);

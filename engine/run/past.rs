@@ -50,6 +50,8 @@ pub(super) struct Attempt {
     pub(super) task: u32,
     pub(super) number: u32,
     pub(super) usage: Usage,
+    /// The run that its output was taken from.
+    pub(super) reused: Option<Arc<str>>,
     pub(super) came: Came,
 }
 
@@ -161,12 +163,18 @@ impl Reader {
                 self.in_flight.clear();
                 Step::BatchEnded
             }
+            "retried" if entry.batch.is_none() => {
+                // An agent is to speak anew, as if nothing had come after it.
+                self.past.retain(|it| it.turn < self.turn);
+                self.in_flight.clear();
+                return Ok(());
+            }
             "retried" => {
                 let tasks = serde_json::from_value(data["tasks"].clone())?;
                 return self.retry(&entry.batch.context("no batch")?, &tasks);
             }
             // For people.
-            "task_ended" | "plan_refused" | "run_ended" => return Ok(()),
+            "asked" | "system" | "task_ended" | "plan_refused" | "run_ended" => return Ok(()),
             other => anyhow::bail!("`{other}` is no kind of entry"),
         };
         self.past.push_back(Past {
@@ -255,6 +263,7 @@ fn attempt(entry: Entry, data: &Value) -> anyhow::Result<Attempt> {
         task: entry.task.context("no task")?,
         number: entry.attempt.context("no attempt")?,
         usage: usage(data)?,
+        reused: data["reused"].as_str().map(Arc::from),
         came,
     })
 }

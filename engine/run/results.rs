@@ -1,8 +1,11 @@
 //! What a batch publishes: outputs, failures, and what it says about itself (Workflow Task Batches, *Failure Model*).
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::log::Origin;
 use crate::{
     accept::Rejection,
     compile::Batch,
@@ -63,6 +66,7 @@ pub(super) struct Fate {
     /// How many of them count no more, because the task was to be tried again.
     pub(super) before: u32,
     pub(super) rejection: Option<Box<Rejection>>,
+    pub(super) origin: Origin,
 }
 
 /// The status that a batch ends with.
@@ -117,6 +121,11 @@ pub(super) fn merge(batch: &Batch, plan: &Plan, outputs: &Outputs, fates: &[Fate
             }
         }
     }
+    let reused_tasks = plan.tasks().iter().zip(fates);
+    let reused_tasks = reused_tasks.filter_map(|(task, fate)| {
+        let run = fate.origin.run.as_ref()?;
+        Some((&*task.id, run))
+    });
     let failed_tasks: Vec<&String> = failed.keys().collect();
     let meta = Meta {
         batch_id: &batch.id,
@@ -125,6 +134,7 @@ pub(super) fn merge(batch: &Batch, plan: &Plan, outputs: &Outputs, fates: &[Fate
         concurrency: batch.policy.concurrency,
         completed_tasks,
         failed_tasks,
+        reused_tasks: reused_tasks.collect(),
         result_context_key: &batch.context_key,
     };
     let meta = serde_json::to_string(&meta).expect("texts and numbers are JSON");
@@ -146,6 +156,9 @@ struct Meta<'a> {
     concurrency: u32,
     completed_tasks: Vec<&'a str>,
     failed_tasks: Vec<&'a String>,
+    /// Whose output was taken from an earlier run, and from which.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    reused_tasks: BTreeMap<&'a str, &'a Arc<str>>,
     result_context_key: &'a str,
 }
 

@@ -83,6 +83,8 @@ impl Run<'_> {
                 shape: spec.shape.clone(),
                 max_output_bytes: self.workflow.limits.max_output_bytes,
             };
+            self.log.asked(self.turn, agent, attempt, &prompt);
+            self.log.flush().map_err(Stop::Broken)?;
             let answer = tokio::select! {
                 () = self.cancel.cancelled() => return Err(Stop::Cancelled),
                 answer = timeout(TIMEOUT, asked.ask(request)) => answer,

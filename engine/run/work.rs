@@ -21,17 +21,20 @@ use super::{
     log::{self, Log},
     past,
     results::{self, Fate},
+    reuse,
     store::Store,
 };
 use crate::{
     accept::{EmittedFile, Failure, Output, Rejection, Terms},
-    agent::{Agents, Usage},
+    agent::{Agents, Request, Usage},
     compile::{AgentSpec, Batch},
     context::{Json, Outputs, TaskFiles, TaskView, View},
     event::{RunEvent, TaskEnd},
     graph::TaskIx,
+    journal,
     ownership::{FilePath, Ledger, Require},
     plan::{Plan, Task},
+    prompt::{self, Prompt},
     schedule::{Cause, Command, End, Retry},
 };
 
@@ -67,6 +70,8 @@ pub(super) struct Performance<'a> {
     /// What earlier sessions saw, which is still to be recalled.
     pub(super) past: VecDeque<past::Attempt>,
     pub(super) is_recalling: bool,
+    /// The hashes of what agents are, as far as somebody asked.
+    pub(super) identities: BTreeMap<Arc<str>, String>,
     /// What was accepted and is not published.
     pub(super) judged: Vec<Judged>,
 }
@@ -86,42 +91,29 @@ impl Work for Performance<'_> {
         ix: TaskIx,
         attempt: u32,
     ) -> impl Future<Output = Answer> + Send + 'static {
-        let task = &self.plan.tasks()[ix.at()];
-        let spec = &self.specs[&*task.agent];
-        let agent = Arc::clone(&self.agents[&*task.agent]);
         let attempt = self.fates[ix.at()].before + attempt;
         self.fates[ix.at()].attempts = attempt;
-        let view = self.view.seen_by(&spec.sees).in_task(TaskView {
-            batch_id: Arc::clone(&self.batch.id),
-            task_id: Arc::clone(&task.id),
-            ix: ix.at(),
-            own: task.own.clone(),
-            plan: Arc::clone(self.plan.decomposition()),
-            dependencies: self
-                .plan
-                .graph()
-                .needs(ix)
-                .iter()
-                .map(|it| it.at())
-                .collect(),
-            outputs: Arc::clone(&self.outputs),
-            completed: self.completed,
-            context_key: Arc::clone(&self.batch.context_key),
-            status_key: Arc::clone(&self.batch.status_key),
-            files: self.files.as_ref().map(|it| Arc::clone(&it.named)),
-        });
+        let mut request = self.request(ix, attempt);
+        let task = &self.plan.tasks()[ix.at()];
+        let agent = Arc::clone(&self.agents[&*task.agent]);
+        let reused = self.reuse(ix, &request);
+        let feedback = self.fates[ix.at()].rejection.as_deref();
+        if let Some(last) = feedback.filter(|it| it.failure.is_about_the_answer()) {
+            request.prompt = prompt::after(&request.prompt, last);
+        }
+        let about = (&self.batch.id, ix.number(), attempt);
+        self.log.started(about, &request.prompt);
         let asking = Asking {
+            request,
             terms: self.terms(task),
-            run: Arc::clone(&self.run),
-            attempt,
-            instruction: Arc::clone(&spec.instruction),
-            text: Arc::clone(&task.prompt),
-            shape: spec.shape.clone(),
-            last: self.fates[ix.at()].rejection.as_deref().cloned(),
             timeout: self.batch.timeout,
-            max_output_bytes: self.max_output_bytes,
         };
-        asking.make(agent, view)
+        async move {
+            match reused {
+                Some(output) => (Usage::default(), Ok(output)),
+                None => asking.make(agent).await,
+            }
+        }
     }
 
     fn recall(&mut self) -> Result<Option<Recalled>, Broken> {
@@ -151,7 +143,9 @@ impl Work for Performance<'_> {
         let about = (&self.batch.id, ix.number(), attempt);
         match outcome.and_then(|output| self.claim(ix, output)) {
             Ok(judged) => {
-                self.log.accepted(about, judged.output.text(), usage);
+                let origin = &self.fates[ix.at()].origin;
+                self.log
+                    .accepted(about, judged.output.text(), usage, origin);
                 self.judged.push(judged);
                 Verdict::Accepted
             }
@@ -181,7 +175,6 @@ impl Work for Performance<'_> {
         let event = match *command {
             Command::Start { task, attempt } => {
                 let attempt = self.fates[task.at()].before + attempt;
-                self.log.started(&self.batch.id, task.number(), attempt);
                 let task = &self.plan.tasks()[task.at()];
                 RunEvent::TaskStarted {
                     batch: Arc::clone(&self.batch.id),
@@ -220,6 +213,64 @@ impl Work for Performance<'_> {
 }
 
 impl Performance<'_> {
+    /// What is asked in an attempt, whatever came of those before.
+    fn request(&self, ix: TaskIx, attempt: u32) -> Request {
+        let task = &self.plan.tasks()[ix.at()];
+        let spec = &self.specs[&*task.agent];
+        let needs = self.plan.graph().needs(ix);
+        let view = self.view.seen_by(&spec.sees).in_task(TaskView {
+            batch_id: Arc::clone(&self.batch.id),
+            task_id: Arc::clone(&task.id),
+            ix: ix.at(),
+            own: task.own.clone(),
+            plan: Arc::clone(self.plan.decomposition()),
+            dependencies: needs.iter().map(|it| it.at()).collect(),
+            outputs: Arc::clone(&self.outputs),
+            completed: self.completed,
+            context_key: Arc::clone(&self.batch.context_key),
+            status_key: Arc::clone(&self.batch.status_key),
+            files: self.files.as_ref().map(|it| Arc::clone(&it.named)),
+        });
+        let prompt = match self.agents[&*task.agent].reads_prompt() {
+            true => prompt::task(&spec.instruction, &task.prompt, &view),
+            false => Prompt::default(),
+        };
+        Request {
+            agent: Arc::clone(&task.agent),
+            task_id: Some(Arc::clone(&task.id)),
+            attempt,
+            idempotency_key: format!("{}/{}/{}/{attempt}", self.run, self.batch.id, task.id),
+            prompt,
+            view,
+            shape: spec.shape.clone(),
+            max_output_bytes: self.max_output_bytes,
+        }
+    }
+
+    /// The output of equal work, if the agent allows that it is taken again and nothing came of this task so far.
+    fn reuse(&mut self, ix: TaskIx, request: &Request) -> Option<Output> {
+        let spec = &self.specs[&*request.agent];
+        if !spec.cache || self.fates[ix.at()].attempts > 1 {
+            return None;
+        }
+        let terms = self.terms(&self.plan.tasks()[ix.at()]);
+        let agent = &self.agents[&*request.agent];
+        let identity = self.identities.entry(Arc::clone(&request.agent));
+        let identity = identity.or_insert_with(|| journal::hash(agent.identity()));
+        let key = reuse::key(request, &terms, spec, identity)?;
+        let found = self.log.equal_work(&key);
+        self.fates[ix.at()].origin.key = Some(key);
+        let (run, text) = found.ok().flatten()?;
+        let value = Json::of_text(String::from(&*text)).to_value();
+        let files = Output::files_of(&value, self.max_file_bytes).ok()?;
+        self.fates[ix.at()].origin.run = Some(run.into());
+        Some(Output {
+            value,
+            files,
+            dropped: Vec::new(),
+        })
+    }
+
     fn terms(&self, task: &Task) -> Terms {
         Terms {
             task_id: Arc::clone(&task.id),
@@ -293,6 +344,7 @@ impl Performance<'_> {
             ix.context("the journal of this run has an attempt on a task that its plan has not")?;
         self.used[ix.at()].add(attempt.usage);
         self.fates[ix.at()].attempts = attempt.number;
+        self.fates[ix.at()].origin.run = attempt.reused;
         let (verdict, wait) = match attempt.came {
             past::Came::Output(text) => {
                 let output = Json::of_text(String::from(&*text));
@@ -417,6 +469,7 @@ impl Performance<'_> {
                 },
             },
             attempts: fate.attempts,
+            reused: fate.origin.run.clone(),
             usage: self.used[ix.at()],
             files: self.n_files[ix.at()],
         }

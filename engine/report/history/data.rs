@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Attempt, Batch, Came, History, Listed, Rejection, Task, Turn, time};
+use super::{Attempt, Batch, Came, History, Listed, Prompt, Rejection, Task, Turn, time};
 use crate::journal::Row;
 
 /// A run: what a list says of it, and its turns.
@@ -33,6 +33,14 @@ pub fn task(turn: u32, batch: &Batch, task: &Task) -> Value {
         "files": task.files(),
         "output": task.output().map(|it| json_or_text(it)),
     })
+}
+
+/// A turn with all that is known of it, its tasks as in a run.
+pub fn whole_turn(it: &Turn) -> Value {
+    let mut value = turn(it);
+    value["prompts"] = it.prompts.iter().map(prompt).collect();
+    value["answer"] = it.answer.as_deref().map_or(Value::Null, json_or_text);
+    value
 }
 
 /// An entry of the journal with all it holds, and the id of the task that it is about.
@@ -105,8 +113,14 @@ fn attempt(it: &Attempt) -> Value {
         "failure": rejection.map(|it| &it.failure),
         "message": rejection.map(|it| &it.message),
         "answer": rejection.and_then(|it| it.answer.as_deref()),
+        "prompt": prompt(&it.prompt),
+        "reused": it.reused,
         "usage": it.usage,
     })
+}
+
+fn prompt(it: &Prompt) -> Value {
+    json!({ "system": it.system.as_deref(), "user": it.user.as_deref() })
 }
 
 fn json_or_text(text: &str) -> Value {

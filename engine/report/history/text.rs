@@ -1,6 +1,6 @@
 //! A history for people.
 
-use super::{Attempt, Batch, Came, History, Listed, Rejection, Task, Turn, time};
+use super::{Attempt, Batch, Came, History, Listed, Prompt, Rejection, Task, Turn, time};
 use crate::{
     agent::Usage,
     report::{NAME, clip, count, inert, join, lines::tokens, table},
@@ -48,12 +48,36 @@ pub fn task(turn: u32, batch: &Batch, task: &Task) -> String {
     for it in &task.attempts {
         text.push('\n');
         text.push_str(&attempt(it));
+        text.push_str(&prompt(&it.prompt));
     }
     if let Some(output) = task.output() {
         text.push_str("\noutput\n");
         text.push_str(&whole(&pretty(output)));
     }
     text
+}
+
+/// A turn with all that is known of it.
+pub fn whole_turn(it: &Turn) -> String {
+    let mut text = turn(it);
+    for it in &it.prompts {
+        text.push('\n');
+        text.push_str(&prompt(it));
+    }
+    if let Some(answer) = &it.answer {
+        text.push_str("\nanswer\n");
+        text.push_str(&whole(&pretty(answer)));
+    }
+    text
+}
+
+/// What was told, where anything was.
+fn prompt(it: &Prompt) -> String {
+    let parts = [("system", &it.system), ("user", &it.user)];
+    let parts = parts
+        .iter()
+        .filter_map(|(name, part)| Some(format!("{name}\n{}", whole(part.as_deref()?))));
+    parts.collect()
 }
 
 fn turn(turn: &Turn) -> String {
@@ -127,7 +151,10 @@ fn attempt(it: &Attempt) -> String {
     match &it.came {
         Came::UnderWay => format!("{head}under way\n"),
         Came::CutShort => format!("{head}cut short\n"),
-        Came::Output(_) => format!("{head}accepted\n"),
+        Came::Output(_) => match &it.reused {
+            Some(run) => format!("{head}taken from run {}\n", inert(run)),
+            None => format!("{head}accepted\n"),
+        },
         Came::Rejection(rejection) => {
             let why = format!(
                 "{head}{}: {}\n",

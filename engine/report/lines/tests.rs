@@ -50,6 +50,7 @@ fn story() -> Vec<RunEvent> {
         task: task.clone(),
         end,
         attempts,
+        reused: None,
         usage: Usage::default(),
         files,
     };

@@ -76,6 +76,7 @@ fn ended(task: &str, end: TaskEnd) -> RunEvent {
         task: task.into(),
         end,
         attempts: 1,
+        reused: None,
         usage: Usage::default(),
         files: 0,
     }
