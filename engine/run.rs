@@ -37,7 +37,7 @@ mod turn;
 mod work;
 
 pub use log::{Log, now_ms};
-pub use past::{InFlight, Past, Reader};
+pub use past::{Earlier, InFlight, Reader};
 use planning::TaskList;
 pub use planning::{Planned, ask_planner};
 pub use results::Status;
@@ -95,6 +95,7 @@ pub async fn workflow(
         run: Arc::clone(&start.id),
         workflow: Arc::clone(&workflow.name),
     });
+    let undone = start.log.undone();
     let mut run = Run {
         workflow,
         agents,
@@ -107,7 +108,7 @@ pub async fn workflow(
         cancel,
         turn: 0,
         round: 0,
-        usage: Usage::default(),
+        usage: undone,
         ran: HashMap::new(),
         batches: BTreeMap::new(),
         last_answer: None,

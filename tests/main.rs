@@ -1,5 +1,6 @@
 //! The one integration-test binary.
 
+mod again;
 mod architecture;
 mod codes;
 mod diagnostics;

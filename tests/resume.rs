@@ -321,7 +321,10 @@ fn failed_tasks_are_tried_again_and_what_depends_on_them() {
     check_refused(
         &project,
         &["retry", &id],
-        expect!["2: error[MZ602]: no task of run `RUN` failed: it is `completed`"],
+        expect![[r#"
+            2: error[MZ602]: no task of run `RUN` failed: it is `completed`
+             |
+             = help: `--from-agent NAME` has an agent speak anew"#]],
     );
     assert_eq!(project.run(&["show", &id]).code, 0);
 }

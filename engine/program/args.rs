@@ -59,7 +59,7 @@ pub(super) enum Command {
     Rm(Rm),
     /// Remove runs that ended long ago, with their files
     Prune(Prune),
-    /// Try the failed tasks of a run again, and what depends on them; what was completed stays
+    /// Try the failed tasks of a run again, and what depends on them, or go on from an earlier agent; what was completed stays
     Retry(Retry),
     /// Ask the planner, show the plan it made or everything wrong with it, and run nothing else
     Plan(Plan),
@@ -149,6 +149,9 @@ pub(super) struct Retry {
     /// Only this task, and what depends on it; may stand several times
     #[arg(long, value_name = "ID")]
     pub(super) task: Vec<String>,
+    /// Ask this agent anew, where it spoke last, and go on from there: what came before stays as it is
+    #[arg(long, value_name = "NAME", conflicts_with = "task")]
+    pub(super) from_agent: Option<String>,
     /// Go on although files of the workflow have changed: what is done stays as it was done with the old files
     #[arg(long)]
     pub(super) force: bool,

@@ -214,7 +214,7 @@ fn listed(journal: &Journal, project: &Project, args: &args::Runs) -> anyhow::Re
     Ok(listed)
 }
 
-fn history(journal: &Journal, run: &Run) -> anyhow::Result<History> {
+pub(super) fn history(journal: &Journal, run: &Run) -> anyhow::Result<History> {
     let mut history = History::new(run.started_at_ms);
     let mut cursor = journal.cursor(&run.id, 0)?;
     journal.read(&mut cursor, &mut |row| {

@@ -91,7 +91,7 @@ pub(super) fn go_on(
             entry: first.clone(),
         })?;
     }
-    let (past, in_flight) = reader.finish();
+    let (earlier, in_flight) = reader.finish();
     if how.in_flight == InFlight::Fail && !in_flight.is_empty() {
         let faults = in_flight.iter().map(|it| {
             let task = it.task + 1;
@@ -118,8 +118,13 @@ pub(super) fn go_on(
         status: "running",
         ended_at_ms: None,
     };
+    let takes_back = how.first.is_some();
     let entries: Vec<Entry> = how.first.into_iter().chain([resumed]).collect();
     journal.append_and_mark(&mut cursor, &entries, &running)?;
+    if takes_back {
+        // Files of what was taken back are not there any more; the others are restored from the journal.
+        session::forget_artifacts(&folder)?;
+    }
     let ready = Ready {
         id: run.id,
         name: run.workflow,
@@ -128,7 +133,7 @@ pub(super) fn go_on(
         agents,
         context,
         plan,
-        log: Log::new(journal, cursor, past),
+        log: Log::new(journal, cursor, earlier),
         lock,
     };
     session::perform(ready, session, common)

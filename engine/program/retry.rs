@@ -1,4 +1,5 @@
-//! `mozaiks-run retry`: tries the failed tasks of a run again, with the last rejection of each as feedback.
+//! `mozaiks-run retry`: tries the failed tasks of a run again, with the last rejection of each as feedback, or has an
+//! agent speak anew.
 
 use std::collections::BTreeSet;
 
@@ -6,13 +7,15 @@ use serde_json::{Value, json};
 
 use super::{
     args::{self, InFlight},
+    history::history,
     project, refuse,
     resume::{GoOn, go_on},
     session, which,
 };
 use crate::{
     diagnostic::{Code, Diagnostic},
-    journal::{Entry, Row},
+    journal::{Entry, Journal, Row, Run},
+    report::history::Turn,
     run::now_ms,
 };
 
@@ -26,25 +29,13 @@ pub(super) fn retry(args: &args::Retry) -> anyhow::Result<u8> {
         Ok(run) => run,
         Err(fault) => return refuse(&[*fault], &args.common),
     };
-    let mut batches = Batches::default();
-    let mut cursor = journal.cursor(&run.id, 0)?;
-    journal.read(&mut cursor, &mut |row| batches.take(row))?;
-    let Some(batch) = batches.0.iter().find(|it| !it.open().is_empty()) else {
-        let message = format!("no task of run `{}` failed: it is `{}`", run.id, run.status);
-        return refuse(&[Diagnostic::error(Code::RunIsOver, message)], &args.common);
+    let first = match &args.from_agent {
+        Some(agent) => from_agent(&journal, &run, agent)?,
+        None => again(&journal, &run, &args.task)?,
     };
-    let tasks = match batch.chosen(&args.task) {
-        Ok(tasks) => tasks,
+    let first = match first {
+        Ok(first) => first,
         Err(fault) => return refuse(&[*fault], &args.common),
-    };
-    let first = Entry {
-        at_ms: now_ms(),
-        kind: "retried".into(),
-        batch: Some(batch.id.as_str().into()),
-        task: None,
-        attempt: None,
-        data: json!({ "turn": batch.turn, "tasks": tasks }).to_string(),
-        body: None,
     };
     let how = GoOn {
         run,
@@ -53,6 +44,56 @@ pub(super) fn retry(args: &args::Retry) -> anyhow::Result<u8> {
         in_flight: InFlight::Retry,
     };
     go_on(how, (&project, journal), (&args.session, &args.common))
+}
+
+/// An entry that says what is to be done again, or why it cannot be.
+type First = Result<Entry, Box<Diagnostic>>;
+
+fn retried(batch: Option<&str>, data: &Value) -> Entry {
+    Entry {
+        at_ms: now_ms(),
+        kind: "retried".into(),
+        batch: batch.map(Into::into),
+        task: None,
+        attempt: None,
+        data: data.to_string(),
+        body: None,
+    }
+}
+
+/// Has an agent speak anew, in the last turn that was its own.
+fn from_agent(journal: &Journal, run: &Run, agent: &str) -> anyhow::Result<First> {
+    let history = history(journal, run)?;
+    let spoke = |it: &&Turn| it.agent.as_deref() == Some(agent);
+    let Some(turn) = history.turns.iter().rfind(spoke) else {
+        let all: BTreeSet<&str> = history
+            .turns
+            .iter()
+            .filter_map(|it| it.agent.as_deref())
+            .collect();
+        let message = format!("`{agent}` had no turn in run `{}`", run.id);
+        let fault = Diagnostic::error(Code::NoRun, message).found(agent);
+        return Ok(Err(Box::new(fault.allowed(all))));
+    };
+    Ok(Ok(retried(None, &json!({ "turn": turn.number }))))
+}
+
+/// Has tasks of the first batch with failed ones tried again: those that are named, or all that failed.
+fn again(journal: &Journal, run: &Run, names: &[String]) -> anyhow::Result<First> {
+    let mut batches = Batches::default();
+    let mut cursor = journal.cursor(&run.id, 0)?;
+    journal.read(&mut cursor, &mut |row| batches.take(row))?;
+    let Some(batch) = batches.0.iter().find(|it| !it.open().is_empty()) else {
+        let message = format!("no task of run `{}` failed: it is `{}`", run.id, run.status);
+        let fault = Diagnostic::error(Code::RunIsOver, message);
+        return Ok(Err(Box::new(
+            fault.help("`--from-agent NAME` has an agent speak anew"),
+        )));
+    };
+    let data = |tasks| json!({ "turn": batch.turn, "tasks": tasks });
+    Ok(batch
+        .chosen(names)
+        .map(|tasks| retried(Some(&batch.id), &data(tasks))))
 }
 
 /// The batches of a run, in their order.
@@ -85,6 +126,11 @@ impl Batches {
                 if let (Some(batch), Some(task)) = (self.0.last_mut(), entry.task) {
                     batch.completed.insert(task);
                 }
+            }
+            "retried" if entry.batch.is_none() => {
+                let data: Value = serde_json::from_str(&entry.data)?;
+                let from = data["turn"].as_u64().unwrap_or_default();
+                self.0.retain(|it| it.turn < from);
             }
             "retried" => {
                 let data: Value = serde_json::from_str(&entry.data)?;

@@ -42,6 +42,9 @@ use crate::{
     source::Source,
 };
 
+/// The folder, in a run's own, of what it publishes.
+const ARTIFACTS: &str = "artifacts";
+
 /// How much of one file of a workflow's folder is looked at, to see whether it has changed.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
@@ -136,6 +139,18 @@ pub(super) fn state(project: &Project) -> PathBuf {
 /// The folder of a run.
 pub(super) fn folder_of(project: &Project, run: &str) -> PathBuf {
     state(project).join("runs").join(run)
+}
+
+/// Removes what a run has published, for it to be published anew.
+pub(super) fn forget_artifacts(folder: &Path) -> anyhow::Result<()> {
+    let artifacts = folder.join(ARTIFACTS);
+    match fs::remove_dir_all(&artifacts) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            let artifacts = artifacts.display();
+            Err(error).with_context(|| format!("cannot remove the folder `{artifacts}`"))
+        }
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn journal(project: &Project) -> anyhow::Result<Journal> {
@@ -296,7 +311,7 @@ fn finish(
         Status::Cancelled => stopped.exit_code(),
         status => status.exit_code(),
     };
-    let artifacts = folder.join("artifacts");
+    let artifacts = folder.join(ARTIFACTS);
     let value = report::json::ending(id, name, &artifacts.display().to_string(), ending);
     let result = folder.join("result.json");
     let draft = folder.join(".result.json.part");

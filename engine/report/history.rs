@@ -29,6 +29,8 @@ pub struct History {
     pub turns: Vec<Turn>,
     /// Why the run ended as it did, where its status does not say.
     pub reason: Option<String>,
+    /// What was used for turns and batches that were taken back since. It was spent all the same.
+    undone: Usage,
     /// System texts by name.
     systems: BTreeMap<String, Arc<str>>,
     /// When each session began, and what was last heard of it.
@@ -143,10 +145,7 @@ impl History {
             *until = entry.at_ms.max(*until);
         }
         match &*entry.kind {
-            "retried" if entry.batch.is_none() => {
-                let from = data["turn"].as_u64().unwrap_or_default();
-                self.turns.retain(|it| u64::from(it.number) < from);
-            }
+            "retried" => self.take_back(entry, &data),
             "system" => {
                 if let (Some(name), Some(body)) = (text(&data["name"]), &entry.body) {
                     self.systems.insert(name, Arc::clone(body));
@@ -187,6 +186,32 @@ impl History {
         }
     }
 
+    /// An agent is to speak anew, or a batch to go on: nothing that came after it counts any more.
+    fn take_back(&mut self, entry: &Entry, data: &Value) {
+        let from = data["turn"].as_u64().unwrap_or_default();
+        let turns = std::mem::take(&mut self.turns);
+        let (mut kept, mut undone): (Vec<Turn>, Vec<Turn>) = turns
+            .into_iter()
+            .partition(|it| u64::from(it.number) < from);
+        if let (Some(batch), false) = (&entry.batch, undone.is_empty()) {
+            let mut turn = undone.remove(0);
+            let at = turn.batches.iter().position(|it| it.id == *batch);
+            let after = turn.batches.split_off(at.map_or(0, |it| it + 1));
+            undone.push(Turn {
+                batches: after,
+                ..Turn::default()
+            });
+            if let Some(batch) = turn.batches.last_mut() {
+                (batch.ended_at_ms, batch.status) = (None, None);
+            }
+            kept.push(turn);
+        }
+        self.undone = sum([self.undone]
+            .into_iter()
+            .chain(undone.iter().map(Turn::whole_usage)));
+        self.turns = kept;
+    }
+
     /// Nobody works on the run any more: what is under way stays undone.
     pub fn stop(&mut self) {
         let batches = self.turns.iter_mut().flat_map(|it| &mut it.batches);
@@ -203,9 +228,8 @@ impl History {
 
     /// All that was used.
     pub fn usage(&self) -> Usage {
-        let attempts = self.tasks().flat_map(|it| &it.attempts);
-        let turns = self.turns.iter().map(|it| it.usage);
-        sum(turns.chain(attempts.map(|it| it.usage)))
+        let turns = self.turns.iter().map(Turn::whole_usage);
+        sum(turns.chain([self.undone]))
     }
 
     pub fn tasks(&self) -> impl Iterator<Item = &Task> {
@@ -280,6 +304,12 @@ impl History {
 }
 
 impl Turn {
+    /// What it used, with its batches.
+    fn whole_usage(&self) -> Usage {
+        let tasks = self.batches.iter().flat_map(|it| &it.tasks);
+        sum(tasks.map(Task::usage).chain([self.usage]))
+    }
+
     fn take(&mut self, entry: &Entry, data: &Value) {
         self.usage.add(usage(data));
         if let Some(agent) = text(&data["agent"]) {

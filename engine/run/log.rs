@@ -13,7 +13,7 @@ use std::{
 use anyhow::bail;
 use serde_json::{Value, json};
 
-use super::past::{Attempt, Past, Step};
+use super::past::{Attempt, Earlier, Past, Step};
 use crate::{
     accept::Rejection,
     agent::Usage,
@@ -28,6 +28,7 @@ pub struct Log {
     journal: Option<(Journal, Cursor)>,
     buffer: Vec<Entry>,
     past: VecDeque<Past>,
+    undone: Usage,
     /// The names of the system texts that were written down: tasks of one agent share theirs.
     systems: BTreeSet<String>,
 }
@@ -54,7 +55,8 @@ pub(super) struct Batch {
 
 impl Log {
     /// Goes on writing at a place of a journal, with what stands before that place.
-    pub fn new(journal: Journal, cursor: Cursor, mut past: VecDeque<Past>) -> Log {
+    pub fn new(journal: Journal, cursor: Cursor, earlier: Earlier) -> Log {
+        let mut past = earlier.steps;
         while past
             .pop_back_if(|it| matches!(it.step, Step::Session))
             .is_some()
@@ -63,8 +65,14 @@ impl Log {
             journal: Some((journal, cursor)),
             buffer: Vec::new(),
             past,
+            undone: earlier.undone,
             systems: BTreeSet::new(),
         }
+    }
+
+    /// What was used for steps that were taken back since.
+    pub(super) fn undone(&self) -> Usage {
+        self.undone
     }
 
     /// Whether something is still to be recalled.

@@ -16,9 +16,17 @@ use crate::{
     schedule::Retry,
 };
 
+/// What earlier sessions of a run went through, as far as it still counts.
+#[derive(Debug, Default)]
+pub struct Earlier {
+    pub(super) steps: VecDeque<Past>,
+    /// What was used for steps that were taken back since. It was spent all the same.
+    pub(super) undone: Usage,
+}
+
 /// One step of an earlier session.
 #[derive(Debug)]
-pub struct Past {
+pub(super) struct Past {
     pub(super) at_ms: i64,
     pub(super) turn: u32,
     pub(super) step: Step,
@@ -81,6 +89,7 @@ pub struct InFlight {
 #[derive(Debug, Default)]
 pub struct Reader {
     past: VecDeque<Past>,
+    undone: Usage,
     turn: u32,
     in_flight: BTreeMap<(u32, u32), InFlight>,
 }
@@ -110,8 +119,12 @@ impl Reader {
     }
 
     /// The past, and what was under way when it ended.
-    pub fn finish(self) -> (VecDeque<Past>, Vec<InFlight>) {
-        (self.past, self.in_flight.into_values().collect())
+    pub fn finish(self) -> (Earlier, Vec<InFlight>) {
+        let earlier = Earlier {
+            steps: self.past,
+            undone: self.undone,
+        };
+        (earlier, self.in_flight.into_values().collect())
     }
 
     fn read(&mut self, entry: Entry) -> anyhow::Result<()> {
@@ -165,8 +178,8 @@ impl Reader {
             }
             "retried" if entry.batch.is_none() => {
                 // An agent is to speak anew, as if nothing had come after it.
-                self.past.retain(|it| it.turn < self.turn);
-                self.in_flight.clear();
+                let kept = self.past.iter().position(|it| it.turn >= self.turn);
+                self.undo(kept.unwrap_or(self.past.len()));
                 return Ok(());
             }
             "retried" => {
@@ -196,9 +209,13 @@ impl Reader {
             .rposition(|it| it.turn == turn && is_its_begin(it));
         let begun = begun.context("there is no such batch")?;
         let mut feedback: BTreeMap<u32, Past> = BTreeMap::new();
-        for mut past in self.past.split_off(begun + 1) {
+        let of_batch = begun + 1;
+        let is_end = |it: &Past| matches!(it.step, Step::BatchEnded);
+        if let Some(n) = self.past.range(of_batch..).position(is_end) {
+            self.undo(of_batch + n);
+        }
+        for mut past in self.past.split_off(of_batch) {
             match &mut past.step {
-                Step::BatchEnded => break,
                 Step::Attempt(attempt) if tasks.contains(&attempt.task) => {
                     if let Some(Past {
                         step: Step::Attempt(before),
@@ -218,6 +235,20 @@ impl Reader {
         self.past.extend(feedback.into_values());
         self.in_flight.clear();
         Ok(())
+    }
+
+    /// Takes back all steps from a place on.
+    fn undo(&mut self, at: usize) {
+        for past in self.past.drain(at..) {
+            match past.step {
+                Step::TurnRejected { usage } | Step::Answered { usage, .. } => {
+                    self.undone.add(usage);
+                }
+                Step::Attempt(attempt) => self.undone.add(attempt.usage),
+                Step::Session | Step::BatchBegun { .. } | Step::BatchEnded => (),
+            }
+        }
+        self.in_flight.clear();
     }
 
     /// Notes the wait for the attempt after the last rejection of a task, which was a moment ago.
