@@ -109,13 +109,23 @@ pub async fn workflow(
         turn: 0,
         round: 0,
         usage: undone,
+        done: (0, 0),
         ran: HashMap::new(),
         batches: BTreeMap::new(),
         last_answer: None,
     };
     let stop = run.turns(hear).await?;
     let (status, reason, faults) = run.judge(stop)?;
-    let data = json!({ "status": status.as_str(), "reason": reason, "turns": run.turn, "usage": run.usage });
+    let (completed, tasks) = run.done;
+    let data = json!({
+        "status": status.as_str(),
+        "reason": reason,
+        "turns": run.turn,
+        "usage": run.usage,
+        "took_ms": run.log.worked_ms(),
+        "tasks": tasks,
+        "completed": completed,
+    });
     run.log.run_ended(status.as_str(), data)?;
     hear(&RunEvent::RunEnded {
         status: status.as_str(),
@@ -165,6 +175,8 @@ struct Run<'a> {
     /// How often agents were asked in this turn, for reasons of their answers' content.
     round: u32,
     usage: Usage,
+    /// How many tasks were completed, and how many there were.
+    done: (usize, usize),
     /// What stands for the task list each batch last ran with.
     ran: HashMap<Arc<str>, TaskList>,
     batches: BTreeMap<String, Status>,

@@ -89,11 +89,7 @@ fn equal_work_of_an_earlier_run_is_taken_again_and_the_results_say_so() {
     // Of two runs with the output the newer is named; of removed ones none.
     let third = completed(&project, &["W"]);
     assert_eq!(reused(&third)["a"], *id);
-    let ids = [
-        first,
-        id,
-        third["run"].as_str().expect("a run has an id"),
-    ];
+    let ids = [first, id, third["run"].as_str().expect("a run has an id")];
     assert_eq!(project.run(&[&["rm"][..], &ids].concat()).code, 0);
     assert_eq!(asked(&project), "writer");
     completed(&project, &["W"]);
@@ -114,12 +110,7 @@ fn work_that_differs_is_done() {
             r#""b", "execution_agent": "Worker", "task_prompt": "do more""#,
             "b/1",
         ),
-        (
-            "plan.json",
-            "[\"out/b.txt\"]",
-            "[\"out/b*.txt\"]",
-            "b/1",
-        ),
+        ("plan.json", "[\"out/b.txt\"]", "[\"out/b*.txt\"]", "b/1"),
         (
             "agents.yaml",
             "content: Work.",

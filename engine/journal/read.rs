@@ -137,6 +137,20 @@ impl Journal {
         })
     }
 
+    /// The last entry of a run. It is not looked whether it is as it was written.
+    pub fn last(&self, run: &str) -> Result<Option<(String, String)>> {
+        let read = || {
+            self.connection
+                .prepare_cached(
+                    "SELECT kind, data FROM entries JOIN runs ON runs.key = run
+                     WHERE runs.id = ?1 ORDER BY seq DESC LIMIT 1",
+                )?
+                .query_row([run], |row| Ok((row.get(0)?, row.get(1)?)))
+                .optional()
+        };
+        explain(&self.store, read())
+    }
+
     /// The newest output of the work that `key` stands for, and the run it is of.
     pub fn equal_work(&self, key: &str) -> Result<Option<(String, Arc<str>)>> {
         let find = || {

@@ -12,7 +12,7 @@ use crate::{
     journal::{Filter, Journal, Row, Run},
     report::{
         self,
-        history::{self, History, Listed},
+        history::{self, History, Listed, Summary},
     },
     run::now_ms,
 };
@@ -75,7 +75,9 @@ pub(super) fn show(args: &args::Show) -> anyhow::Result<u8> {
     if !standing.is_worked_on {
         history.stop();
     }
-    let listed = standing.listed(run, Some(&history));
+    let summary = said_at_the_end(&journal, &run)
+        .unwrap_or_else(|| Summary::of_history(&history, standing.now()));
+    let listed = Listed::new(run, standing.status, Some(summary));
     if let Some(number) = args.turn {
         let Some(turn) = history.turns.iter().find(|it| it.number == number) else {
             return no_turn(&listed.run.id, number, &history);
@@ -180,9 +182,9 @@ impl Standing {
         })
     }
 
-    fn listed(self, run: Run, history: Option<&History>) -> Listed {
-        let now = self.is_worked_on.then(now_ms);
-        Listed::new(run, self.status, history, now)
+    /// The time up to which a history goes that has not ended.
+    fn now(&self) -> Option<i64> {
+        self.is_worked_on.then(now_ms)
     }
 }
 
@@ -208,10 +210,22 @@ fn listed(journal: &Journal, project: &Project, args: &args::Runs) -> anyhow::Re
             continue;
         }
         // One run that cannot be read does not hide the others.
-        let history = history(journal, &run).ok();
-        listed.push(standing.listed(run, history.as_ref()));
+        let summary = said_at_the_end(journal, &run).or_else(|| {
+            let history = history(journal, &run).ok()?;
+            Some(Summary::of_history(&history, standing.now()))
+        });
+        listed.push(Listed::new(run, standing.status, summary));
     }
     Ok(listed)
+}
+
+/// What a run that has ended says of itself: then its history need not be read.
+fn said_at_the_end(journal: &Journal, run: &Run) -> Option<Summary> {
+    if run.status == "running" {
+        return None;
+    }
+    let (kind, data) = journal.last(&run.id).ok()??;
+    (kind == "run_ended").then(|| Summary::of_end(&data))?
 }
 
 pub(super) fn history(journal: &Journal, run: &Run) -> anyhow::Result<History> {

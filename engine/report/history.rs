@@ -7,7 +7,6 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde_json::Value;
 
 use crate::{
-    accept,
     agent::Usage,
     journal::{Entry, Row},
 };
@@ -15,12 +14,14 @@ use crate::{
 mod data;
 mod line;
 mod list;
+mod task;
 mod text;
 mod time;
 
 pub use data::{event, run as run_data, task as task_data, whole_turn as turn_data};
 pub use line::line;
-pub use list::{Listed, list};
+pub use list::{Listed, Summary, list};
+pub use task::{Attempt, Came, Prompt, Rejection, Task};
 pub use text::{run, task, whole_turn as turn};
 
 /// A run, as far as its journal goes.
@@ -64,65 +65,6 @@ pub struct Batch {
     pub tasks: Vec<Task>,
 }
 
-#[derive(Debug)]
-pub struct Task {
-    pub id: String,
-    pub agent: String,
-    /// The task as it stands in the plan.
-    pub planned: Value,
-    pub attempts: Vec<Attempt>,
-    /// Whether the session ended in which it was last under way.
-    is_stopped: bool,
-    end: Option<End>,
-}
-
-/// How a task ended that has no output.
-#[derive(Debug)]
-struct End {
-    is_failed: bool,
-    because: Option<String>,
-}
-
-#[derive(Debug)]
-pub struct Attempt {
-    /// From 1.
-    pub number: u32,
-    pub started_at_ms: i64,
-    pub ended_at_ms: Option<i64>,
-    pub usage: Usage,
-    pub prompt: Prompt,
-    /// The run that its output was taken from, if nobody was asked.
-    pub reused: Option<String>,
-    pub came: Came,
-}
-
-/// What was told in an attempt. Both are nothing for those who are not told: they see the context.
-#[derive(Debug, Clone, Default)]
-pub struct Prompt {
-    pub system: Option<Arc<str>>,
-    pub user: Option<Arc<str>>,
-}
-
-/// What came of an attempt.
-#[derive(Debug)]
-pub enum Came {
-    /// Nothing yet.
-    UnderWay,
-    /// Nothing any more: the task or the run stopped before.
-    CutShort,
-    Output(Arc<str>),
-    Rejection(Rejection),
-}
-
-/// Why an answer did not count.
-#[derive(Debug)]
-pub struct Rejection {
-    pub attempt: u32,
-    pub failure: String,
-    pub message: String,
-    pub answer: Option<Arc<str>>,
-}
-
 impl History {
     /// A run that began and has no entry yet.
     pub fn new(started_at_ms: i64) -> History {
@@ -141,7 +83,10 @@ impl History {
             self.reason = None;
             self.sessions.push((entry.at_ms, entry.at_ms));
         }
-        if let Some((_, until)) = self.sessions.last_mut() {
+        // That something is tried again stands before the session that it begins.
+        if entry.kind != "retried"
+            && let Some((_, until)) = self.sessions.last_mut()
+        {
             *until = entry.at_ms.max(*until);
         }
         match &*entry.kind {
@@ -343,139 +288,6 @@ impl Batch {
 
     fn stop(&mut self) {
         self.tasks.iter_mut().for_each(|it| it.stop(None));
-    }
-}
-
-impl Task {
-    fn planned(planned: Value) -> Task {
-        let agent = ["execution_agent", "initial_agent"];
-        let agent = agent.iter().find_map(|it| text(&planned[*it]));
-        Task {
-            id: text(&planned["task_id"]).unwrap_or_default(),
-            agent: agent.unwrap_or_default(),
-            planned,
-            attempts: Vec::new(),
-            is_stopped: false,
-            end: None,
-        }
-    }
-
-    fn start(&mut self, entry: &Entry, prompt: Prompt) {
-        self.is_stopped = false;
-        self.attempts.push(Attempt {
-            number: entry.attempt.unwrap_or_default(),
-            started_at_ms: entry.at_ms,
-            ended_at_ms: None,
-            usage: Usage::default(),
-            prompt,
-            reused: None,
-            came: Came::UnderWay,
-        });
-    }
-
-    fn take(&mut self, entry: &Entry, data: &Value) {
-        let number = entry.attempt.unwrap_or_default();
-        let came = match (&*entry.kind, &entry.body) {
-            ("accepted", Some(output)) => Came::Output(Arc::clone(output)),
-            ("rejected", _) => Came::Rejection(Rejection::of(entry, data)),
-            _ => {
-                self.stop(Some(entry.at_ms));
-                self.end = Some(End {
-                    is_failed: data["end"] == "failed",
-                    because: text(&data["because"]),
-                });
-                return;
-            }
-        };
-        if let Some(attempt) = self.attempts.iter_mut().rfind(|it| it.number == number) {
-            attempt.ended_at_ms = Some(entry.at_ms);
-            attempt.usage = usage(data);
-            attempt.reused = text(&data["reused"]);
-            attempt.came = came;
-        }
-    }
-
-    /// What is under way stays undone, since a time or since nobody knows when.
-    fn stop(&mut self, at_ms: Option<i64>) {
-        self.is_stopped = true;
-        for attempt in &mut self.attempts {
-            if matches!(attempt.came, Came::UnderWay) {
-                attempt.came = Came::CutShort;
-                attempt.ended_at_ms = at_ms;
-            }
-        }
-    }
-
-    /// One word for how it stands.
-    pub fn status(&self) -> &'static str {
-        match (&self.end, self.attempts.last().map(|it| &it.came)) {
-            (_, Some(Came::Output(_))) => "completed",
-            (Some(end), _) if end.is_failed => "failed",
-            (Some(_), _) => "cancelled",
-            (None, Some(Came::UnderWay)) => "running",
-            (None, Some(_)) if self.is_stopped => "interrupted",
-            (None, Some(_)) => "retrying",
-            (None, None) => "waiting",
-        }
-    }
-
-    /// Why it was cancelled, or what its last answer lacked.
-    pub fn reason(&self) -> Option<&str> {
-        let end = self.end.as_ref()?;
-        let rejection = self.rejections().last().map(|it| it.message.as_str());
-        end.because.as_deref().or(rejection)
-    }
-
-    pub fn output(&self) -> Option<&Arc<str>> {
-        self.attempts.iter().find_map(|it| match &it.came {
-            Came::Output(output) => Some(output),
-            _ => None,
-        })
-    }
-
-    /// The paths of the files that its output carries.
-    pub fn files(&self) -> Vec<String> {
-        let output = self.output().filter(|it| it.contains("\"code_files\""));
-        let output: Option<Value> = output.and_then(|it| serde_json::from_str(it).ok());
-        let files = output.and_then(|it| accept::Output::files_of(&it, usize::MAX).ok());
-        files
-            .into_iter()
-            .flatten()
-            .map(|it| it.path.to_string())
-            .collect()
-    }
-
-    pub fn rejections(&self) -> impl Iterator<Item = &Rejection> {
-        self.attempts.iter().filter_map(|it| match &it.came {
-            Came::Rejection(rejection) => Some(rejection),
-            _ => None,
-        })
-    }
-
-    /// From the start of the first attempt to the end of the last one that has one.
-    pub fn took_ms(&self) -> Option<i64> {
-        let ended = self.attempts.iter().filter_map(|it| it.ended_at_ms).max()?;
-        Some(ended.saturating_sub(self.attempts.first()?.started_at_ms))
-    }
-
-    /// How many attempts were made. One that was made again because it was cut short is the same.
-    pub fn attempts_made(&self) -> u32 {
-        self.attempts.iter().map(|it| it.number).max().unwrap_or(0)
-    }
-
-    pub fn usage(&self) -> Usage {
-        sum(self.attempts.iter().map(|it| it.usage))
-    }
-}
-
-impl Rejection {
-    fn of(entry: &Entry, data: &Value) -> Rejection {
-        Rejection {
-            attempt: entry.attempt.unwrap_or_default(),
-            failure: text(&data["failure"]).unwrap_or_default(),
-            message: text(&data["message"]).unwrap_or_default(),
-            answer: entry.body.clone(),
-        }
     }
 }
 

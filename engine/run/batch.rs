@@ -92,10 +92,13 @@ impl Run<'_> {
                 .filter(|it| wanted(it))
                 .count()
         };
+        let completed = count(|it| *it == End::Completed);
+        self.done.0 += completed;
+        self.done.1 += work.fates.len();
         let ended = RunEvent::BatchEnded {
             batch: Arc::clone(&batch.id),
             status: results::word(status),
-            completed: count(|it| *it == End::Completed),
+            completed,
             failed: count(|it| *it == End::Failed),
             cancelled: count(|it| matches!(it, End::Cancelled(_))),
         };

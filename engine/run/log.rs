@@ -29,6 +29,8 @@ pub struct Log {
     buffer: Vec<Entry>,
     past: VecDeque<Past>,
     undone: Usage,
+    /// When the run would have started if all had been done in one session.
+    since_ms: i64,
     /// The names of the system texts that were written down: tasks of one agent share theirs.
     systems: BTreeSet<String>,
 }
@@ -66,8 +68,14 @@ impl Log {
             buffer: Vec::new(),
             past,
             undone: earlier.undone,
+            since_ms: now_ms() - earlier.worked_ms,
             systems: BTreeSet::new(),
         }
+    }
+
+    /// For how many milliseconds somebody has worked on the run, up to now.
+    pub(super) fn worked_ms(&self) -> i64 {
+        (now_ms() - self.since_ms).max(0)
     }
 
     /// What was used for steps that were taken back since.

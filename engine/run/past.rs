@@ -22,6 +22,8 @@ pub struct Earlier {
     pub(super) steps: VecDeque<Past>,
     /// What was used for steps that were taken back since. It was spent all the same.
     pub(super) undone: Usage,
+    /// For how many milliseconds somebody worked on the run.
+    pub(super) worked_ms: i64,
 }
 
 /// One step of an earlier session.
@@ -90,6 +92,9 @@ pub struct InFlight {
 pub struct Reader {
     past: VecDeque<Past>,
     undone: Usage,
+    /// The last session: from when to when.
+    session: (i64, i64),
+    worked_ms: i64,
     turn: u32,
     in_flight: BTreeMap<(u32, u32), InFlight>,
 }
@@ -108,6 +113,14 @@ impl Step {
 }
 
 impl Reader {
+    /// The past of a run that started then.
+    pub fn new(started_at_ms: i64) -> Reader {
+        Reader {
+            session: (started_at_ms, started_at_ms),
+            ..Reader::default()
+        }
+    }
+
     /// Takes in the next entry.
     ///
     /// # Errors
@@ -120,9 +133,11 @@ impl Reader {
 
     /// The past, and what was under way when it ended.
     pub fn finish(self) -> (Earlier, Vec<InFlight>) {
+        let (from, until) = self.session;
         let earlier = Earlier {
             steps: self.past,
             undone: self.undone,
+            worked_ms: self.worked_ms + (until - from),
         };
         (earlier, self.in_flight.into_values().collect())
     }
@@ -134,6 +149,15 @@ impl Reader {
         }
         let task = (self.turn, entry.task.unwrap_or_default());
         let at_ms = entry.at_ms;
+        match &*entry.kind {
+            "resumed" => {
+                self.worked_ms += self.session.1 - self.session.0;
+                self.session = (at_ms, at_ms);
+            }
+            // It stands before the session that it begins.
+            "retried" => (),
+            _ => self.session.1 = at_ms.max(self.session.1),
+        }
         let step = match &*entry.kind {
             "resumed" => {
                 self.in_flight.clear();

@@ -57,6 +57,7 @@ pub async fn ask_planner(
         turn: 1,
         round: 0,
         usage: Usage::default(),
+        done: (0, 0),
         ran: HashMap::new(),
         batches: BTreeMap::new(),
         last_answer: None,

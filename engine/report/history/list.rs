@@ -20,14 +20,42 @@ pub struct Listed {
     pub tasks: Option<(usize, usize)>,
 }
 
+/// What a list says of a run beyond what its row in the journal does.
+#[derive(Debug, Clone, Copy)]
+pub struct Summary {
+    took_ms: i64,
+    /// How many tasks have an output, and how many were planned.
+    tasks: (usize, usize),
+}
+
+impl Summary {
+    /// What is said where a run ends. Versions before this one said less.
+    pub fn of_end(data: &str) -> Option<Summary> {
+        let data: Value = serde_json::from_str(data).ok()?;
+        let count = |key: &str| usize::try_from(data[key].as_u64()?).ok();
+        Some(Summary {
+            took_ms: data["took_ms"].as_i64()?,
+            tasks: (count("completed")?, count("tasks")?),
+        })
+    }
+
+    /// What follows from all entries of a run; `now_ms` is for one that somebody works on.
+    pub fn of_history(history: &History, now_ms: Option<i64>) -> Summary {
+        Summary {
+            took_ms: history.took_ms(now_ms).0,
+            tasks: history.done(),
+        }
+    }
+}
+
 impl Listed {
-    /// `now_ms` is for a run that somebody works on; without entries nothing is known but that there is a run.
-    pub fn new(run: Run, status: String, history: Option<&History>, now_ms: Option<i64>) -> Listed {
+    /// Without a summary nothing is known but that there is a run.
+    pub fn new(run: Run, status: String, summary: Option<Summary>) -> Listed {
         Listed {
             run,
             status,
-            took_ms: history.map(|it| it.took_ms(now_ms).0),
-            tasks: history.map(History::done),
+            took_ms: summary.map(|it| it.took_ms),
+            tasks: summary.map(|it| it.tasks),
         }
     }
 

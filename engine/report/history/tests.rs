@@ -83,7 +83,8 @@ fn listed(history: &History) -> Listed {
         started_at_ms: 500,
         ended_at_ms: Some(67_009),
     };
-    Listed::new(run, "failed".to_owned(), Some(history), None)
+    let summary = Summary::of_history(history, None);
+    Listed::new(run, "failed".to_owned(), Some(summary))
 }
 
 fn check_run(text: &str, expect: Expect) {
