@@ -3,7 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, Output, Stdio},
 };
 
 use tempfile::TempDir;
@@ -99,7 +99,15 @@ pub(crate) fn command(folder: &Path, arguments: &[&str]) -> Command {
 }
 
 fn ran(command: &mut Command) -> Ran {
-    let output = command.output().expect("the program is built");
+    of(command.output().expect("the program is built"))
+}
+
+/// Waits for the end of a program whose output is piped.
+pub(crate) fn ended(running: Child) -> Ran {
+    of(running.wait_with_output().expect("it can be waited for"))
+}
+
+fn of(output: Output) -> Ran {
     Ran {
         code: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

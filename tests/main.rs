@@ -3,6 +3,7 @@
 mod again;
 mod architecture;
 mod codes;
+mod crash;
 mod diagnostics;
 mod examples;
 mod given;

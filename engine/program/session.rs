@@ -325,8 +325,13 @@ fn finish(
         };
         run::copy_out(&artifacts, out, &ending.files, replace)?;
     }
+    let can_go_on = matches!(ending.status, Status::Cancelled | Status::Deadline);
+    let to_go_on = format!("to go on: mozaiks-run resume {id}");
     if common.json {
         writeln!(io::stdout(), "{value:#}")?;
+        if can_go_on {
+            writeln!(io::stderr(), "{to_go_on}")?;
+        }
         return Ok(code);
     }
     if args.quiet && code == 0 {
@@ -347,8 +352,8 @@ fn finish(
         [one] => writeln!(err, "wrote {}", shown.join(one).display())?,
         several => writeln!(err, "wrote {} files to {}", several.len(), shown.display())?,
     }
-    if matches!(ending.status, Status::Cancelled | Status::Deadline) {
-        writeln!(err, "to go on: mozaiks-run resume {id}")?;
+    if can_go_on {
+        writeln!(err, "{to_go_on}")?;
     }
     Ok(code)
 }

@@ -52,7 +52,10 @@ pub trait Work {
     fn observe(&mut self, command: &Command, wait: Option<Duration>);
 
     /// Writes down what was observed since the last commit. Attempts that were prepared get under way after this.
-    fn flush(&mut self);
+    ///
+    /// # Errors
+    /// As [`Work::commit`].
+    fn flush(&mut self) -> Result<(), Broken>;
 }
 
 /// The world failed. Nothing of what was judged may be acted on, and the batch is to stop.
@@ -131,7 +134,10 @@ pub async fn drive<W: Work>(batch: Batch<'_>, work: &mut W, cancel: impl Future<
         }
         // Before an attempt is under way, it is written down that it may be.
         if drive.attempts.is_any_prepared() {
-            work.flush();
+            if work.flush().is_err() {
+                events.push(Event::CancelRequested);
+                continue;
+            }
             drive.attempts.launch();
         }
         // In this order, so that answers without end cannot hold up a stop.
@@ -172,7 +178,8 @@ pub async fn drive<W: Work>(batch: Batch<'_>, work: &mut W, cancel: impl Future<
         }
     }
     drive.attempts.shutdown().await;
-    work.flush();
+    // Where it fails, the work knows.
+    let _ = work.flush();
 }
 
 /// The parts of a batch under way.

@@ -163,11 +163,10 @@ impl Work for Performance<'_> {
         committed.map_err(|error| self.breaks(error))
     }
 
-    fn flush(&mut self) {
-        if self.broken.is_none()
-            && let Err(error) = self.log.flush()
-        {
-            self.breaks(error);
+    fn flush(&mut self) -> Result<(), Broken> {
+        match self.broken {
+            Some(_) => Err(Broken),
+            None => self.log.flush().map_err(|error| self.breaks(error)),
         }
     }
 
@@ -201,7 +200,8 @@ impl Work for Performance<'_> {
             Command::Drop { .. } => return,
             Command::Settle { task, end } => {
                 self.fates[task.at()].end = Some(end);
-                if self.is_recalling {
+                // Where the world failed, nobody was told to stop, and the run can be resumed.
+                if self.is_recalling || self.broken.is_some() {
                     return;
                 }
                 self.note_end(task, end);

@@ -120,7 +120,9 @@ impl Work for Play<'_> {
         Ok(())
     }
 
-    fn flush(&mut self) {}
+    fn flush(&mut self) -> Result<(), Broken> {
+        Ok(())
+    }
 
     fn judge(&mut self, task: TaskIx, attempt: u32, answer: Ended<Self::Answer>) -> Verdict {
         let script = self.world.attempt(task, attempt);
@@ -348,7 +350,9 @@ impl Work for Panics {
         Ok(())
     }
 
-    fn flush(&mut self) {}
+    fn flush(&mut self) -> Result<(), Broken> {
+        Ok(())
+    }
 
     fn judge(&mut self, task: TaskIx, attempt: u32, answer: Ended<()>) -> Verdict {
         self.0.push(format!("{} {attempt} {answer:?}", task.at()));
