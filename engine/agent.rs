@@ -12,11 +12,10 @@ use crate::{
     shape::Shape,
 };
 
-pub use crate::usage::Usage;
+pub use crate::{child::env, usage::Usage};
 
 pub mod build;
 pub mod command;
-pub mod env;
 pub mod openai;
 pub mod scripted;
 pub mod template;

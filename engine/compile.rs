@@ -32,9 +32,11 @@ use crate::{
 mod agents;
 mod batches;
 mod pieces;
+pub mod tools;
 pub mod transitions;
 mod variables;
 
+use tools::ToolSpecs;
 use transitions::Transitions;
 
 /// A workflow that can be run.
@@ -53,6 +55,7 @@ pub struct Workflow {
     pub variables: Vec<Variable>,
     /// The names of all models, for schemas narrowed to this workflow.
     pub models: Vec<String>,
+    pub tools: ToolSpecs,
 }
 
 /// Who speaks first.
@@ -152,7 +155,7 @@ pub fn compile(bundle: &Bundle) -> (Option<Workflow>, Vec<Diagnostic>) {
     let first = compiler.first(&batches);
     compiler.reach(&first, &transitions, &batches);
     compiler.pieces(&agents, &batches, &shapes);
-    compiler.tools();
+    let tools = compiler.tools();
 
     let diagnostics = compiler.diagnostics;
     let orchestrator = &bundle.orchestrator.value;
@@ -169,6 +172,7 @@ pub fn compile(bundle: &Bundle) -> (Option<Workflow>, Vec<Diagnostic>) {
         transitions,
         variables,
         models: bundle.model_names(),
+        tools,
     });
     (workflow, diagnostics)
 }
@@ -286,26 +290,6 @@ impl Compiler<'_> {
             );
         }
         first.map(First::Agent)
-    }
-
-    fn tools(&mut self) {
-        let Some(part) = &self.bundle.tools else {
-            return;
-        };
-        for (ix, tool) in part.value.tools.iter().enumerate() {
-            use crate::contract::tools::AgentOrAgents;
-            match &tool.agent {
-                AgentOrAgents::One(agent) => {
-                    self.expect_agent(&part.source, &format!("/tools/{ix}/agent"), agent);
-                }
-                AgentOrAgents::Several(agents) => {
-                    for (agent_ix, agent) in agents.iter().enumerate() {
-                        let at = format!("/tools/{ix}/agent/{agent_ix}");
-                        self.expect_agent(&part.source, &at, agent);
-                    }
-                }
-            }
-        }
     }
 }
 

@@ -32,6 +32,10 @@ pub mod accept;
 
 pub mod prompt;
 
+pub mod child;
+
+pub mod tool;
+
 pub mod agent;
 
 pub mod event;

@@ -13,9 +13,9 @@ use clap::{CommandFactory, Parser};
 
 use crate::{
     compile::{self, Workflow},
-    diagnostic::{self, Code, Diagnostic, Style, draw},
+    diagnostic::{self, Diagnostic, Style, draw},
     load::{self, Bundle, Project},
-    report,
+    report, tool,
 };
 
 mod args;
@@ -114,7 +114,7 @@ fn workflow(project: &Project, name: &str) -> Result<(Bundle, Workflow, Faults),
     };
     let (workflow, more) = compile::compile(&bundle);
     diagnostics.extend(more);
-    diagnostics.extend(ready(&bundle, workflow.as_ref()));
+    diagnostics.extend(ready(workflow.as_ref()));
     diagnostic::sort(&mut diagnostics);
     match workflow.filter(|_| !diagnostics.iter().any(Diagnostic::is_error)) {
         Some(workflow) => Ok((bundle, workflow, diagnostics)),
@@ -123,29 +123,11 @@ fn workflow(project: &Project, name: &str) -> Result<(Bundle, Workflow, Faults),
 }
 
 /// Whether every agent could be asked, as far as it can be known without asking.
-fn ready(bundle: &Bundle, workflow: Option<&Workflow>) -> Faults {
+fn ready(workflow: Option<&Workflow>) -> Faults {
     let agents = workflow.into_iter().flat_map(|it| it.agents.values());
     let faults = agents.filter_map(|it| crate::agent::build::check(it).err());
     let mut faults: Faults = faults.collect();
-    let tools = bundle.tools.iter();
-    let tools = tools.flat_map(|part| {
-        part.value
-            .tools
-            .iter()
-            .enumerate()
-            .map(move |it| (part, it))
-    });
-    for (part, (ix, tool)) in tools {
-        let beside = [
-            bundle.folder.join("tools").join(tool.file.as_str()),
-            bundle.folder.join(tool.file.as_str()),
-        ];
-        if !beside.iter().any(|it| it.is_file()) {
-            let message = format!("the file `{}` of this tool is not there", tool.file);
-            let at = part.at(&format!("/tools/{ix}/file"));
-            faults.push(Diagnostic::warning(Code::MissingFile, message).at(at));
-        }
-    }
+    faults.extend(workflow.into_iter().flat_map(|it| tool::check(&it.tools)));
     faults
 }
 

@@ -1,38 +1,23 @@
 //! A program: one JSON request on its standard input, one JSON value on its standard output.
 //!
-//! **Invariant:** a program sees none of the environment but what it is allowed to.
 //! **Invariant:** when an answer is there, or is dropped, the program's whole process group is gone.
 
-use std::{
-    ffi::OsString,
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::{fs, io, path::Path};
 
 use serde_json::{Map, Value, json};
 
 use super::{Agent, Answer, Reply, Request, Usage, env::Env};
 use crate::{
     accept::{Failure, Rejection},
+    child::{self, Ended, Program},
     context::TaskView,
     contract::name::Name,
 };
 
-mod ends;
-mod process;
-
-use process::Ended;
-
-/// Variables that programs need to start at all.
-const ENVIRONMENT: &[&str] = &["PATH", "HOME", "LANG", "TMPDIR", "SYSTEMROOT"];
-
 /// A program that can be asked.
 #[derive(Debug, Clone)]
 pub struct Command {
-    program: PathBuf,
-    arguments: Vec<String>,
-    variables: Vec<(String, OsString)>,
-    folder: PathBuf,
+    program: Program,
     inline: bool,
 }
 
@@ -52,23 +37,11 @@ pub struct Invocation<'a> {
 impl Command {
     /// A program of a workflow in the folder `home`. What it may see of `env` is looked up here.
     pub fn new(invocation: &Invocation<'_>, home: &Path, env: &Env) -> Command {
-        // A relative program would otherwise be looked for from the folder it runs in.
-        let home = std::path::absolute(home).unwrap_or_else(|_| home.to_owned());
-        let name = invocation.argv.first().map_or("", String::as_str);
-        let names = ENVIRONMENT.iter().copied();
-        let names = names.chain(invocation.allowed.iter().map(Name::as_str));
+        let Invocation {
+            argv, allowed, cwd, ..
+        } = *invocation;
         Command {
-            program: match name.contains('/') {
-                true => home.join(name),
-                false => PathBuf::from(name),
-            },
-            arguments: invocation.argv.iter().skip(1).cloned().collect(),
-            variables: names
-                .filter_map(|it| Some((it.to_owned(), env.get(it)?)))
-                .collect(),
-            folder: invocation
-                .cwd
-                .map_or_else(|| home.clone(), |it| home.join(it)),
+            program: Program::new(argv, allowed, cwd, home, env),
             inline: invocation.inline,
         }
     }
@@ -115,23 +88,21 @@ impl Command {
             io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => Failure::ProgramFailed,
             _ => Failure::NotFound,
         };
-        let program = self.program.display();
-        let folder = self.folder.display();
-        let message = match self.folder.is_dir() {
-            true => format!("cannot start `{program}`: {error}"),
-            false => {
-                format!("cannot start `{program}`: there is no folder `{folder}` to run it in")
-            }
-        };
-        Rejection::new(failure, message)
+        Rejection::new(failure, self.program.not_started(error))
     }
 }
 
 impl Agent for Command {
     /// The program, and what of its arguments are files.
     fn identity(&self) -> Vec<u8> {
-        let arguments = self.arguments.iter().map(|it| self.folder.join(it));
-        let paths = [self.program.clone()].into_iter().chain(arguments);
+        let Program {
+            program,
+            arguments,
+            folder,
+            ..
+        } = &self.program;
+        let arguments = arguments.iter().map(|it| folder.join(it));
+        let paths = [program.clone()].into_iter().chain(arguments);
         let files: Vec<Vec<u8>> = paths.filter_map(|it| fs::read(it).ok()).collect();
         files.concat()
     }
@@ -145,9 +116,9 @@ impl Agent for Command {
         Box::pin(async move {
             let input = command.input(&request).to_string();
             let limit = request.max_output_bytes;
-            let ended = process::run(&command, input, limit).await;
+            let ended = child::run(&command.program, input, limit).await;
             let ended = ended.map_err(|error| command.not_started(&error))?;
-            read(&command.program, ended, limit)
+            read(&command.program.program, ended, limit)
         })
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{AgentSpec, Batch, Compiler, Form};
 use crate::{
-    contract::{context_variables::SourceType, task_batches::SourceKind, tools::AgentOrAgents},
+    contract::{context_variables::SourceType, task_batches::SourceKind},
     diagnostic::{Code, Diagnostic, Place},
     shape::Shapes,
 };
@@ -92,35 +92,20 @@ impl Compiler<'_> {
                 SourceType::State => it.default.as_ref().is_some_and(|it| !it.is_null()),
                 _ => false,
             });
-        if is_written || is_result || is_given {
+        // What a tool sets is not known before it runs.
+        let mut tools = self.bundle.tools.iter().flat_map(|it| &it.value.tools);
+        let is_left_to_a_tool = tools.any(|it| it.auto_tool_call);
+        if is_written || is_result || is_given || is_left_to_a_tool {
             return;
         }
-        let tool = self.auto_tool();
-        let message = match tool {
-            Some(tool) => format!(
-                "batch `{}` has no save step that runs here: `{variable}` is left to the tool `{tool}`, and tools are not run by this version",
-                batch.id
-            ),
-            None => format!(
-                "batch `{}` has no save step: nothing writes `{variable}`",
-                batch.id
-            ),
-        };
+        let message = format!(
+            "batch `{}` has no save step: nothing writes `{variable}`",
+            batch.id
+        );
         let help = format!(
-            "give the planner `writes: {{{variable}: <path in its output>}}`, or pass `--set {variable}=...`"
+            "give the planner `writes: {{{variable}: <path in its output>}}`, or a tool with `auto_tool_call: true` that sets it, or pass `--set {variable}=...`"
         );
         self.missing(message, place, help);
-    }
-
-    /// A tool that runs on an agent's output by itself.
-    fn auto_tool(&self) -> Option<String> {
-        let tools = self.bundle.tools.as_ref()?;
-        let tool = tools.value.tools.iter().find(|it| it.auto_tool_call)?;
-        let agent = match &tool.agent {
-            AgentOrAgents::One(agent) => agent.to_string(),
-            AgentOrAgents::Several(agents) => agents.first()?.to_string(),
-        };
-        Some(format!("{} of {agent}", tool.function))
     }
 
     /// The planner's model has to have a place for the tasks.

@@ -195,12 +195,23 @@ tools:
   - {{agent: A, file: x.py, function: f}}
   - {{agent: a, file: x.py, function: f}}
   - {{agent: [A, C, B], file: x.py, function: f}}
+  - {{agent: A, file: x.py, name: g}}
+  - {{agent: A, command: [x]}}
+  - {{agent: A, file: ../x.py, function: h}}
+  - {{agent: A, file: x.py, function: i, tool_type: UI_Tool}}
+  - {{agent: A, command: [x], name: j, auto_tool_call: true}}
 {AGENTS}"
         ),
         nothing,
         expect![[r#"
+            warning MZ208 tools:2:22 `f` is accepted but not offered to a model: this version runs only tools with `auto_tool_call: true`
             error MZ302 tools:3:13 no file defines an agent `a` (A?)
+            error MZ303 tools:4:5 an agent has two tools named `f`
             error MZ302 tools:4:17 no file defines an agent `C`
+            error MZ207 tools:5:5 a tool has either `file` and `function`, or `command` and `name`
+            error MZ207 tools:6:5 a tool has either `file` and `function`, or `command` and `name`
+            error MZ204 tools:7:22 the file of a tool lies in the workflow's folder, not at `../x.py`
+            warning MZ208 tools:8:52 a tool that is shown to a person is accepted but not acted on: nobody looks at a run of this version
         "#]],
     );
 }

@@ -6,17 +6,19 @@ use serde_json::{Map, Value, json};
 
 use super::name::Name;
 
-/// Tools that agents may call, or that run on their output. They are read and checked; this version does not run them.
+/// Tools that agents may call, or that run on their output.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(title = "Tools", example = example())]
 pub struct Tools {
     /// The tools.
-    #[schemars(extend("x-not-acted-on" = "tools are checked, but this version does not run them"))]
     pub tools: Vec<Tool>,
     /// Functions that run at certain points of a run.
-    #[schemars(extend("x-not-acted-on" = "tools are checked, but this version does not run them"))]
+    #[schemars(extend("x-not-acted-on" = "this version does not run lifecycle tools"))]
     pub lifecycle_tools: Vec<LifecycleTool>,
+    /// The environment variables that tools may see, besides `PATH`, `HOME`, `LANG`, `TMPDIR` and `SYSTEMROOT`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<Name>,
 }
 
 /// One tool.
@@ -26,10 +28,29 @@ pub struct Tool {
     /// The agent, or the agents, that have it.
     pub agent: AgentOrAgents,
     /// The Python file, in the folder `tools` of the workflow.
-    pub file: Name,
+    #[serde(default)]
+    pub file: Option<Name>,
     /// The function in that file.
-    pub function: Name,
-    /// What it does, for the model that may call it.
+    #[serde(default)]
+    pub function: Option<Name>,
+    /// Instead of a file and a function: a program and its arguments. It reads the call's arguments as one JSON object, and what it prints is the result. A relative path with a `/` starts at the workflow's folder. No shell reads it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// What it is called. Without it, the name of the function; a command has to have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<Name>,
+    /// The arguments as a JSON Schema. Without it, a function's own parameters and their annotations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<Map<String, Value>>,
+    /// How long one call may take.
+    #[serde(default = "minute")]
+    #[schemars(range(min = 0.1, max = 86400))]
+    pub timeout_seconds: f64,
+    /// The longest result that a model is shown, in bytes. What is longer is cut.
+    #[serde(default = "result_bytes")]
+    #[schemars(range(min = 1, max = 4194304))]
+    pub max_result_bytes: usize,
+    /// What it does, for the model that may call it. Without it, the first line of the function's docstring.
     #[serde(default)]
     pub description: Option<String>,
     /// What kind of tool it is.
@@ -52,8 +73,31 @@ pub struct Tool {
     pub outcome: Option<Outcome>,
 }
 
+fn minute() -> f64 {
+    60.0
+}
+
+fn result_bytes() -> usize {
+    64 << 10
+}
+
 fn yes() -> bool {
     true
+}
+
+impl Tool {
+    /// The agents that have it.
+    pub fn agents(&self) -> &[Name] {
+        match &self.agent {
+            AgentOrAgents::One(agent) => std::slice::from_ref(agent),
+            AgentOrAgents::Several(agents) => agents,
+        }
+    }
+
+    /// What it is called.
+    pub fn called(&self) -> Option<&Name> {
+        self.name.as_ref().or(self.function.as_ref())
+    }
 }
 
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::{
     super::{Agent, Request, env::Env, testing},
-    ends::KEPT,
+    child::KEPT,
 };
 
 /// An agent that runs `argv` in a folder of its own, in an environment with a secret.

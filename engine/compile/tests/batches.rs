@@ -205,7 +205,6 @@ agents: {A: {variables: [s]}}
         expect![[r#"
             warning MZ308 task_batches:1:11 nobody reads the results of batch `b`: no later agent sees `k`
             error MZ304 task_batches:1:76 the variable `items` is not declared (itms?)
-            warning MZ308 task_batches:1:76 batch `b` has no save step that runs here: `items` is left to the tool `save of P`, and tools are not run by this version
             warning MZ308 task_batches:1:100 batch `b` has no task model: `Tsk` is not defined
         "#]],
     );

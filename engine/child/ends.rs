@@ -4,18 +4,31 @@
 
 use std::{collections::VecDeque, fmt};
 
-/// How many bytes are kept of each end.
-pub(super) const KEPT: usize = 4 << 10;
+use tokio::io::{AsyncRead, AsyncReadExt};
 
+/// How many bytes are kept of each end.
+pub const KEPT: usize = 4 << 10;
+
+/// What a program said, in part.
 #[derive(Debug, Default)]
-pub(super) struct Ends {
+pub struct Ends {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     left_out: usize,
 }
 
 impl Ends {
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    /// Reads a pipe to its end.
+    pub async fn drain(&mut self, pipe: Option<impl AsyncRead + Unpin>) {
+        if let Some(mut pipe) = pipe {
+            let mut piece = [0; 4 << 10];
+            while let Ok(n @ 1..) = pipe.read(&mut piece).await {
+                self.push(&piece[..n]);
+            }
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
         let room = (KEPT - self.head.len()).min(bytes.len());
         self.head.extend_from_slice(&bytes[..room]);
         self.tail.extend(&bytes[room..]);

@@ -1,7 +1,12 @@
-//! Runs a program once, and leaves nothing of it behind.
+//! Runs programs, and leaves nothing of them behind.
+//!
+//! **Invariant:** a program sees none of the environment but what it is allowed to.
+//! **Invariant:** when a program has ended, or is dropped, its whole process group is gone.
 
 use std::{
+    ffi::OsString,
     io,
+    path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
     time::Duration,
 };
@@ -12,24 +17,85 @@ use tokio::{
     time::timeout,
 };
 
-use super::{Command, ends::Ends};
+use crate::contract::name::Name;
+
+mod ends;
+pub mod env;
+
+pub use ends::{Ends, KEPT};
+use env::Env;
+
+/// Variables that programs need to start at all.
+const ENVIRONMENT: &[&str] = &["PATH", "HOME", "LANG", "TMPDIR", "SYSTEMROOT"];
 
 /// How long the pipes of a program are read after it has ended. What it printed is in them by then; only a process that left its group can still hold them open.
 const DRAIN: Duration = Duration::from_millis(500);
 
+/// A program that can be started.
+#[derive(Debug, Clone)]
+pub struct Program {
+    pub program: PathBuf,
+    pub arguments: Vec<String>,
+    /// All that it sees of the environment.
+    pub variables: Vec<(String, OsString)>,
+    /// The folder it runs in.
+    pub folder: PathBuf,
+}
+
+impl Program {
+    /// A program of a workflow in the folder `home`: a bare name is looked up in `PATH`, a relative path with a `/`
+    /// starts at `home`. What it may see of `env` besides the usual variables is looked up here.
+    pub fn new(
+        argv: &[String],
+        allowed: &[Name],
+        cwd: Option<&str>,
+        home: &Path,
+        env: &Env,
+    ) -> Program {
+        // A relative program would otherwise be looked for from the folder it runs in.
+        let home = std::path::absolute(home).unwrap_or_else(|_| home.to_owned());
+        let name = argv.first().map_or("", String::as_str);
+        let names = ENVIRONMENT.iter().copied();
+        let names = names.chain(allowed.iter().map(Name::as_str));
+        Program {
+            program: match name.contains('/') {
+                true => home.join(name),
+                false => PathBuf::from(name),
+            },
+            arguments: argv.iter().skip(1).cloned().collect(),
+            variables: names
+                .filter_map(|it| Some((it.to_owned(), env.get(it)?)))
+                .collect(),
+            folder: cwd.map_or_else(|| home.clone(), |it| home.join(it)),
+        }
+    }
+
+    /// Why it does not start, for people.
+    pub fn not_started(&self, error: &io::Error) -> String {
+        let program = self.program.display();
+        let folder = self.folder.display();
+        match self.folder.is_dir() {
+            true => format!("cannot start `{program}`: {error}"),
+            false => {
+                format!("cannot start `{program}`: there is no folder `{folder}` to run it in")
+            }
+        }
+    }
+}
+
 /// What a program left.
-pub(super) struct Ended {
+pub struct Ended {
     /// Longer than the limit if the program was stopped for that.
-    pub(super) stdout: Vec<u8>,
-    pub(super) stderr: Ends,
-    pub(super) status: io::Result<ExitStatus>,
+    pub stdout: Vec<u8>,
+    pub stderr: Ends,
+    pub status: io::Result<ExitStatus>,
 }
 
 /// Starts a program, gives it `input`, and waits for its end or for more than `limit` bytes of output.
 ///
 /// # Errors
 /// It cannot be started.
-pub(super) async fn run(command: &Command, input: String, limit: usize) -> io::Result<Ended> {
+pub async fn run(command: &Program, input: String, limit: usize) -> io::Result<Ended> {
     let mut group = Group::start(command)?;
     let mut stdout = Vec::new();
     let mut stderr = Ends::default();
@@ -45,7 +111,10 @@ pub(super) async fn run(command: &Command, input: String, limit: usize) -> io::R
             tokio::try_join!(
                 write(stdin, input),
                 read_head(out, &mut stdout, limit),
-                read_ends(err, &mut stderr),
+                async {
+                    stderr.drain(err).await;
+                    Ok(())
+                },
             )
         };
         tokio::pin!(pipes);
@@ -76,14 +145,18 @@ pub(super) async fn run(command: &Command, input: String, limit: usize) -> io::R
 }
 
 /// A program and whatever it started, in a process group of its own. Dropped, all of it is killed.
-struct Group {
-    child: Box<dyn ChildWrapper>,
+pub struct Group {
+    pub child: Box<dyn ChildWrapper>,
     /// The number of a group that is gone may be another's by now.
     is_gone: bool,
 }
 
 impl Group {
-    fn start(command: &Command) -> io::Result<Group> {
+    /// Starts a program with pipes to all three of its streams. The one place where a group comes to be.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start(command: &Program) -> io::Result<Group> {
         let mut wrap = CommandWrap::with_new(&command.program, |it| {
             it.args(&command.arguments)
                 .current_dir(&command.folder)
@@ -98,7 +171,8 @@ impl Group {
         Ok(Group { child, is_gone })
     }
 
-    fn kill(&mut self) {
+    /// Kills all of it.
+    pub fn kill(&mut self) {
         if !self.is_gone {
             // Fails only if nobody is left in the group.
             let _ = self.child.start_kill();
@@ -106,7 +180,7 @@ impl Group {
     }
 
     /// Kills whatever the program left running when it ended.
-    fn end(&mut self) {
+    pub fn end(&mut self) {
         self.kill();
         self.is_gone = true;
     }
@@ -144,14 +218,4 @@ async fn read_head(
         true => Err(TooLong),
         false => Ok(()),
     }
-}
-
-async fn read_ends(pipe: Option<impl AsyncRead + Unpin>, ends: &mut Ends) -> Result<(), TooLong> {
-    if let Some(mut pipe) = pipe {
-        let mut piece = [0; 4 << 10];
-        while let Ok(n @ 1..) = pipe.read(&mut piece).await {
-            ends.push(&piece[..n]);
-        }
-    }
-    Ok(())
 }

@@ -1,0 +1,178 @@
+//! Tools: what an agent may call, and what runs on its output.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use serde_json::{Map, Value};
+
+use super::Compiler;
+use crate::{
+    contract::{
+        name::Name,
+        tools::{AgentOrAgents, Outcome, Tool, ToolType, Tools as Written},
+    },
+    diagnostic::{Code, Diagnostic, Place},
+    load::Part,
+};
+
+/// The tools of a workflow.
+#[derive(Debug, Clone, Default)]
+pub struct ToolSpecs {
+    pub tools: Vec<ToolSpec>,
+    /// The environment variables that they may see.
+    pub env: Vec<Name>,
+    /// The workflow's folder, which their paths start at.
+    pub folder: PathBuf,
+    /// The project's folder.
+    pub project: PathBuf,
+}
+
+/// One tool.
+#[derive(Debug, Clone)]
+pub struct ToolSpec {
+    pub name: Arc<str>,
+    pub agents: Vec<String>,
+    pub does: Does,
+    pub description: Option<String>,
+    /// The arguments as a JSON Schema, if the author wrote one.
+    pub parameters: Option<Map<String, Value>>,
+    /// Whether it runs on its agents' outputs.
+    pub auto: bool,
+    /// Whether its agents' models may call it.
+    pub bound: bool,
+    pub outcome: Option<Outcome>,
+    pub timeout: Duration,
+    pub max_result_bytes: usize,
+    /// Where it is written.
+    pub at: Place,
+}
+
+/// What a call of a tool does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Does {
+    /// A function of a Python file. The file is in the folder `tools`, or beside it.
+    Function { file: String, function: String },
+    /// A program.
+    Program { argv: Vec<String> },
+}
+
+impl Compiler<'_> {
+    pub(super) fn tools(&mut self) -> ToolSpecs {
+        let mut tools = ToolSpecs {
+            folder: self.bundle.folder.clone(),
+            project: self.bundle.project.root.clone(),
+            ..ToolSpecs::default()
+        };
+        let Some(part) = &self.bundle.tools else {
+            return tools;
+        };
+        tools.env.clone_from(&part.value.env);
+        for (ix, tool) in part.value.tools.iter().enumerate() {
+            let at = format!("/tools/{ix}");
+            self.tools_agents(tool, &at, part);
+            let does = self.does(tool, &at, part);
+            let (Some(does), Some(name)) = (does, tool.called()) else {
+                continue;
+            };
+            tools.tools.push(ToolSpec {
+                name: name.as_str().into(),
+                agents: tool.agents().iter().map(Name::to_string).collect(),
+                does,
+                description: tool.description.clone(),
+                parameters: tool.parameters.clone(),
+                auto: tool.auto_tool_call,
+                // One that runs by itself is not called besides.
+                bound: tool.bind_to_agent && !tool.auto_tool_call,
+                outcome: tool.outcome.clone(),
+                timeout: Duration::try_from_secs_f64(tool.timeout_seconds).unwrap_or(Duration::MAX),
+                max_result_bytes: tool.max_result_bytes,
+                at: part.at(&format!("{at}/file")),
+            });
+        }
+        self.tools_names(part);
+        if let Some(bound) = tools.tools.iter().find(|it| it.bound) {
+            let message = format!(
+                "`{}` is accepted but not offered to a model: this version runs only tools with `auto_tool_call: true`",
+                bound.name
+            );
+            let at = bound.at.clone();
+            self.push(Diagnostic::warning(Code::NotActedOn, message).at(at));
+        }
+        tools
+    }
+
+    fn tools_agents(&mut self, tool: &Tool, at: &str, part: &Part<Written>) {
+        for (ix, agent) in tool.agents().iter().enumerate() {
+            let at = match &tool.agent {
+                AgentOrAgents::One(_) => format!("{at}/agent"),
+                AgentOrAgents::Several(_) => format!("{at}/agent/{ix}"),
+            };
+            self.expect_agent(&part.source, &at, agent);
+        }
+    }
+
+    /// What a tool does, if it is one that runs here.
+    fn does(&mut self, tool: &Tool, at: &str, part: &Part<Written>) -> Option<Does> {
+        if tool.tool_type != ToolType::Agent_Tool {
+            let message = "a tool that is shown to a person is accepted but not acted on: nobody looks at a run of this version";
+            let at = part.at(&format!("{at}/tool_type"));
+            self.push(Diagnostic::warning(Code::NotActedOn, message).at(at));
+            return None;
+        }
+        let found = match (&tool.file, &tool.function, tool.command.as_slice()) {
+            (Some(file), Some(function), []) => Does::Function {
+                file: file.to_string(),
+                function: function.to_string(),
+            },
+            (None, None, [_, ..]) if tool.name.is_some() => Does::Program {
+                argv: tool.command.clone(),
+            },
+            _ => {
+                let message = "a tool has either `file` and `function`, or `command` and `name`";
+                self.push(Diagnostic::error(Code::Rule, message).at(part.at(at)));
+                return None;
+            }
+        };
+        if let Does::Function { file, .. } = &found
+            && !is_inside(file)
+        {
+            let message =
+                format!("the file of a tool lies in the workflow's folder, not at `{file}`");
+            let at = part.at(&format!("{at}/file"));
+            self.push(Diagnostic::error(Code::NotAllowed, message).at(at));
+            return None;
+        }
+        Some(found)
+    }
+
+    /// A model that calls a tool says its name and no more.
+    fn tools_names(&mut self, part: &Part<Written>) {
+        let tools = &part.value.tools;
+        for (ix, tool) in tools.iter().enumerate() {
+            let is_other = |it: &&Tool| {
+                it.called() == tool.called()
+                    && it
+                        .agents()
+                        .iter()
+                        .any(|agent| tool.agents().contains(agent))
+            };
+            if let Some(name) = tool.called()
+                && tools[..ix].iter().find(is_other).is_some()
+            {
+                let message = format!("an agent has two tools named `{name}`");
+                let at = part.at(&format!("/tools/{ix}"));
+                let help = "give one of them another `name`";
+                self.push(
+                    Diagnostic::error(Code::DuplicateName, message)
+                        .at(at)
+                        .help(help),
+                );
+            }
+        }
+    }
+}
+
+/// Whether a path stays in the folder it starts at, as far as it says.
+fn is_inside(path: &str) -> bool {
+    let is_plain = |it: &str| it != ".." && !it.contains([':', '\0']);
+    !path.starts_with(['/', '\\']) && path.split(['/', '\\']).all(is_plain)
+}

@@ -1,0 +1,321 @@
+//! Calls the author's functions and programs. Knows of agents only their names.
+//!
+//! **Invariant:** whatever a model writes as arguments, and whatever a tool does, a call ends in its time: with a result, or
+//! with an error that a model can read.
+//! **Invariant:** a call that is dropped leaves nothing running behind it.
+
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+use serde_json::{Map, Value, json};
+use tokio::{
+    sync::OnceCell,
+    time::{error::Elapsed, timeout},
+};
+
+use crate::{
+    child::{self, Ended, Program, env::Env},
+    compile::tools::{Does, ToolSpec, ToolSpecs},
+    prompt::cut,
+};
+
+mod arguments;
+mod check;
+mod python;
+
+pub use check::check;
+use python::Python;
+
+/// The longest result that is read at all, in bytes. What a model is shown of it is the tool's own limit.
+const MAX_BYTES: usize = 4 << 20;
+
+/// The tools of a workflow, ready to be called.
+#[derive(Debug, Default)]
+pub struct Tools {
+    tools: Vec<Arc<Tool>>,
+}
+
+/// What one agent's model may call.
+#[derive(Debug)]
+pub struct Toolbox {
+    tools: BTreeMap<Arc<str>, Arc<Tool>>,
+}
+
+/// One tool.
+#[derive(Debug)]
+pub struct Tool {
+    pub spec: ToolSpec,
+    way: Way,
+    /// Found out once: a function's file has to be read for it.
+    definition: OnceCell<Definition>,
+}
+
+#[derive(Debug)]
+enum Way {
+    Function {
+        python: Arc<Python>,
+        file: String,
+        function: String,
+    },
+    Program(Program),
+}
+
+/// What a model is told of a tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Definition {
+    pub name: Arc<str>,
+    pub description: String,
+    /// The arguments as a JSON Schema.
+    pub parameters: Value,
+}
+
+/// What a function is given besides its arguments.
+#[derive(Debug, Clone, Default)]
+pub struct Given {
+    /// The variables that its agent may see.
+    pub variables: Map<String, Value>,
+    /// Who calls it, and where.
+    pub runtime: Map<String, Value>,
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Called {
+    /// For a model: cut to the tool's limit.
+    pub text: String,
+    /// The whole result; a text that is no JSON as a text.
+    pub value: Value,
+    /// The variables that the function set, with their new values.
+    pub changed: Map<String, Value>,
+}
+
+/// What went wrong with a call, told to the model that made it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolError(pub String);
+
+impl fmt::Display for ToolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Tools {
+    /// What tools may see of `env` is looked up here. Nothing is started before the first call.
+    pub fn new(specs: &ToolSpecs, env: &Env) -> Tools {
+        let python = Arc::new(Python::new(specs, env));
+        let tools = specs.tools.iter().map(|spec| {
+            let way = match &spec.does {
+                Does::Function { file, function } => Way::Function {
+                    python: Arc::clone(&python),
+                    file: file.clone(),
+                    function: function.clone(),
+                },
+                Does::Program { argv } => {
+                    Way::Program(Program::new(argv, &specs.env, None, &specs.folder, env))
+                }
+            };
+            Arc::new(Tool {
+                spec: spec.clone(),
+                way,
+                definition: OnceCell::new(),
+            })
+        });
+        Tools {
+            tools: tools.collect(),
+        }
+    }
+
+    fn of(&self, agent: &str) -> impl Iterator<Item = &Arc<Tool>> {
+        let is_its = move |it: &&Arc<Tool>| it.spec.agents.iter().any(|name| name == agent);
+        self.tools.iter().filter(is_its)
+    }
+
+    /// What runs on an agent's output, in the file's order.
+    pub fn auto(&self, agent: &str) -> Vec<Arc<Tool>> {
+        let auto = self.of(agent).filter(|it| it.spec.auto);
+        auto.cloned().collect()
+    }
+
+    /// What an agent's model may call, if anything.
+    pub fn toolbox(&self, agent: &str) -> Option<Arc<Toolbox>> {
+        let bound = self.of(agent).filter(|it| it.spec.bound);
+        let tools: BTreeMap<_, _> = bound
+            .map(|it| (Arc::clone(&it.spec.name), Arc::clone(it)))
+            .collect();
+        (!tools.is_empty()).then(|| Arc::new(Toolbox { tools }))
+    }
+}
+
+impl Toolbox {
+    /// What a model is told of its tools, by name.
+    ///
+    /// # Errors
+    /// A function cannot be found.
+    pub async fn definitions(&self) -> Result<Vec<Definition>, ToolError> {
+        let mut definitions = Vec::new();
+        for tool in self.tools.values() {
+            definitions.push(tool.definition().await?.clone());
+        }
+        Ok(definitions)
+    }
+
+    /// Calls a tool with the arguments as the model wrote them.
+    ///
+    /// # Errors
+    /// There is no such tool, the arguments do not fit it, or it failed.
+    pub async fn call(
+        &self,
+        name: &str,
+        arguments: &str,
+        given: &Given,
+    ) -> Result<Called, ToolError> {
+        let Some(tool) = self.tools.get(name) else {
+            let name = cut(name, 100);
+            let names: Vec<&str> = self.tools.keys().map(|it| &**it).collect();
+            return Err(ToolError(format!(
+                "there is no tool `{name}`; there is {}",
+                names.join(", ")
+            )));
+        };
+        let definition = tool.definition().await?;
+        let arguments = arguments::read(arguments, definition)?;
+        tool.call(arguments, given, Lax::No).await
+    }
+}
+
+/// Whether arguments that a function has no parameters for are left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lax {
+    Yes,
+    No,
+}
+
+impl Tool {
+    /// Runs on an output: its fields are the arguments, as far as the tool has parameters for them.
+    ///
+    /// # Errors
+    /// The tool failed.
+    pub async fn run(&self, output: &Value, given: &Given) -> Result<Called, ToolError> {
+        let arguments = match output {
+            Value::Object(fields) => fields.clone(),
+            other => Map::from_iter([("output".to_owned(), other.clone())]),
+        };
+        self.call(arguments, given, Lax::Yes).await
+    }
+
+    async fn call(
+        &self,
+        arguments: Map<String, Value>,
+        given: &Given,
+        lax: Lax,
+    ) -> Result<Called, ToolError> {
+        let limit = self.spec.timeout;
+        match &self.way {
+            Way::Function {
+                python,
+                file,
+                function,
+            } => {
+                let request = json!({
+                    "do": "call",
+                    "arguments": arguments,
+                    "lax": lax == Lax::Yes,
+                    "variables": given.variables,
+                    "runtime": given.runtime,
+                });
+                let mut answer = python.ask(file, function, request, limit).await?;
+                let text = match answer["text"].take() {
+                    Value::String(text) => text,
+                    other => other.to_string(),
+                };
+                let changed = match answer["changed"].take() {
+                    Value::Object(changed) => changed,
+                    _ => Map::new(),
+                };
+                let is_text = answer["is_text"] == true;
+                Ok(Called {
+                    changed,
+                    ..self.called(text, is_text)
+                })
+            }
+            Way::Program(program) => {
+                let input = Value::Object(arguments).to_string();
+                let ended = timeout(limit, child::run(program, input, MAX_BYTES)).await;
+                let ended = ended.map_err(|it| late(limit, &it))?;
+                let ended = ended.map_err(|error| ToolError(program.not_started(&error)))?;
+                Ok(self.called(printed(ended)?, true))
+            }
+        }
+    }
+
+    /// A result that is a text may be JSON all the same.
+    fn called(&self, text: String, is_text: bool) -> Called {
+        let value = match serde_json::from_str(&text) {
+            Ok(value) => value,
+            Err(_) if is_text => Value::from(text.as_str()),
+            // JSON that is nested too deeply to be read.
+            Err(_) => Value::Null,
+        };
+        Called {
+            text: cut(&text, self.spec.max_result_bytes),
+            value,
+            changed: Map::new(),
+        }
+    }
+
+    async fn definition(&self) -> Result<&Definition, ToolError> {
+        self.definition.get_or_try_init(|| self.define()).await
+    }
+
+    async fn define(&self) -> Result<Definition, ToolError> {
+        let spec = &self.spec;
+        let own = match &self.way {
+            Way::Function {
+                python,
+                file,
+                function,
+            } if spec.parameters.is_none() || spec.description.is_none() => {
+                let request = json!({ "do": "describe" });
+                python.ask(file, function, request, spec.timeout).await?
+            }
+            _ => json!({ "parameters": { "type": "object" } }),
+        };
+        let own_description = || own["description"].as_str().unwrap_or_default().to_owned();
+        Ok(Definition {
+            name: Arc::clone(&spec.name),
+            description: spec.description.clone().unwrap_or_else(own_description),
+            parameters: match &spec.parameters {
+                Some(parameters) => Value::Object(parameters.clone()),
+                None => own["parameters"].clone(),
+            },
+        })
+    }
+}
+
+fn late(limit: Duration, _: &Elapsed) -> ToolError {
+    ToolError(format!("no result within {} seconds", limit.as_secs_f64()))
+}
+
+/// What a program printed, if it ended well.
+fn printed(ended: Ended) -> Result<String, ToolError> {
+    if ended.stdout.len() > MAX_BYTES {
+        let message = format!("the result is longer than the {MAX_BYTES} bytes that are allowed");
+        return Err(ToolError(message));
+    }
+    let how = match &ended.status {
+        Ok(status) if status.success() => {
+            return String::from_utf8(ended.stdout)
+                .map(|it| it.trim_end().to_owned())
+                .map_err(|_| ToolError("the result is not UTF-8".to_owned()));
+        }
+        Ok(status) => format!("it ended with {status}"),
+        Err(error) => format!("it cannot be waited for: {error}"),
+    };
+    Err(ToolError(match ended.stderr.to_string().trim() {
+        "" => how,
+        said => format!("{how}; it said: {said}"),
+    }))
+}
+
+#[cfg(unix)]
+#[cfg(test)]
+mod tests;

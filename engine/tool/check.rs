@@ -1,0 +1,71 @@
+//! What can be known to be wrong with tools without running them.
+
+use std::{fs, io::Read, path::Path};
+
+use crate::{
+    compile::tools::{Does, ToolSpecs},
+    diagnostic::{Code, Diagnostic},
+};
+
+/// How much of a file is looked at.
+const MAX_BYTES: u64 = 4 << 20;
+
+/// Files and functions that are not there, and parameters that are no JSON Schema.
+pub fn check(specs: &ToolSpecs) -> Vec<Diagnostic> {
+    let mut faults = Vec::new();
+    for spec in &specs.tools {
+        let name = &spec.name;
+        if let Some(parameters) = &spec.parameters
+            && let Err(error) = jsonschema::validator_for(&parameters.clone().into())
+        {
+            let message = format!("the parameters of `{name}` are no JSON Schema: {error}");
+            faults.push(Diagnostic::error(Code::NotAllowed, message).at(spec.at.clone()));
+        }
+        let Does::Function { file, function } = &spec.does else {
+            continue;
+        };
+        let fault = match find(&specs.folder, file) {
+            Err(why) => Some(why),
+            Ok(found) => match defines(&specs.folder.join(found), function) {
+                true => None,
+                false => Some(format!("the file `{file}` has no function `{function}`")),
+            },
+        };
+        if let Some(message) = fault {
+            faults.push(Diagnostic::warning(Code::MissingFile, message).at(spec.at.clone()));
+        }
+    }
+    faults
+}
+
+/// Where a tool's file is, from the workflow's folder: in `tools`, or beside it. It may be a link to nothing outside.
+pub(super) fn find(folder: &Path, file: &str) -> Result<String, String> {
+    let names = [format!("tools/{file}"), file.to_owned()];
+    let found = names.into_iter().find(|it| folder.join(it).is_file());
+    let found = found.ok_or_else(|| format!("the file `{file}` of this tool is not there"))?;
+    let inside = |path: &Path| {
+        Some(
+            path.canonicalize()
+                .ok()?
+                .starts_with(folder.canonicalize().ok()?),
+        )
+    };
+    match inside(&folder.join(&found)) {
+        Some(true) => Ok(found),
+        _ => Err(format!(
+            "the file `{file}` lies outside the workflow's folder"
+        )),
+    }
+}
+
+/// Whether a Python file seems to define a name. It may do so in ways that only running it would tell.
+fn defines(path: &Path, function: &str) -> bool {
+    let mut text = String::new();
+    let read = fs::File::open(path).and_then(|it| it.take(MAX_BYTES).read_to_string(&mut text));
+    if read.is_err() || text.contains("import *") {
+        return true;
+    }
+    let is_word = |it: char| it.is_alphanumeric() || it == '_';
+    let mut words = text.split(|it| !is_word(it));
+    words.any(|it| it == function)
+}

@@ -1,0 +1,295 @@
+"""Calls the functions of one workflow: a JSON request a line on standard input, a JSON answer a line on standard output.
+
+What the functions print goes to standard error. Functions run side by side: `async` ones on one loop, others on threads.
+"""
+
+import asyncio
+import concurrent.futures
+import copy
+import dataclasses
+import enum
+import functools
+import importlib
+import importlib.util
+import inspect
+import json
+import os
+import re
+import sys
+import threading
+import traceback
+import types
+import typing
+
+FOLDER = os.path.realpath(sys.argv[1])
+MAX_BYTES = int(sys.argv[2])
+# What is given to a function, and no matter of its caller.
+GIVEN = ("context_variables", "runtime", "structured_output")
+
+_modules = {}
+_importing = threading.RLock()
+
+
+class Variables(dict):
+    """The run's variables. What a function sets is set in the run, if the function was called for it."""
+
+    set = dict.__setitem__
+
+    @property
+    def data(self):
+        return self
+
+    def to_dict(self):
+        return dict(self)
+
+
+def load(file, function):
+    """The function, of a file in the workflow's folder, or without one of a module."""
+    with _importing:
+        if file is None:
+            module, _, function = function.rpartition(".")
+            found = importlib.import_module(module)
+        else:
+            found = _modules.get(file)
+            if found is None:
+                path = os.path.join(FOLDER, file)
+                name = "workflow_tool_" + re.sub(r"\W", "_", file)
+                spec = importlib.util.spec_from_file_location(name, path)
+                found = importlib.util.module_from_spec(spec)
+                # Where dataclasses and models look for the names in their annotations.
+                sys.modules[name] = found
+                try:
+                    spec.loader.exec_module(found)
+                except BaseException:
+                    del sys.modules[name]
+                    raise
+                _modules[file] = found
+    return getattr(found, function)
+
+
+def parameters(function):
+    """The function's parameters by name, with their annotations."""
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except Exception:
+        hints = {}
+    found = inspect.signature(function).parameters
+    return {name: (it, hints.get(name, it.annotation)) for name, it in found.items()}
+
+
+def describe(function):
+    """What a model is told of the function."""
+    properties, required, more = {}, [], False
+    for name, (it, hint) in parameters(function).items():
+        if it.kind is it.VAR_KEYWORD:
+            more = True
+        elif it.kind is not it.VAR_POSITIONAL and name not in GIVEN:
+            properties[name] = schema(hint)
+            if it.default is it.empty:
+                required.append(name)
+            elif it.default is None or isinstance(it.default, (str, int, float, bool)):
+                properties[name].setdefault("default", it.default)
+    text = (inspect.getdoc(function) or "").strip().split("\n")[0]
+    shape = {"type": "object", "properties": properties, "required": required, "additionalProperties": more}
+    inner = {}
+    hoist(shape, inner)
+    if inner:
+        shape["$defs"] = inner
+    return {"description": text, "parameters": shape}
+
+
+def hoist(value, inner):
+    """Models bring their definitions with them; references look for them at the top."""
+    if isinstance(value, dict):
+        inner.update(value.pop("$defs", {}))
+        value = value.values()
+    if not isinstance(value, str) and hasattr(value, "__iter__"):
+        for it in list(value):
+            hoist(it, inner)
+
+
+def schema(hint, depth=0):
+    """An annotation as JSON Schema. What is not known fits everything."""
+    if depth > 8:
+        return {}
+    plain = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object", list: "array"}
+    plain.update({tuple: "array", set: "array", type(None): "null"})
+    if isinstance(hint, type) and hint in plain:
+        return {"type": plain[hint]}
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        found = schema(inner[0], depth + 1)
+        texts = [it for it in inner[1:] if isinstance(it, str)]
+        return {**found, "description": texts[0]} if texts else found
+    if origin is typing.Literal:
+        return {"enum": list(inner)}
+    if origin in (typing.Union, types.UnionType):
+        return {"anyOf": [schema(it, depth + 1) for it in inner]}
+    if origin is not None and isinstance(origin, type):
+        if issubclass(origin, typing.get_origin(typing.Mapping)):
+            return {"type": "object", "additionalProperties": schema(inner[1], depth + 1) if len(inner) == 2 else {}}
+        if issubclass(origin, typing.get_origin(typing.Iterable)):
+            return {"type": "array", "items": schema(inner[0], depth + 1) if inner else {}}
+    if hasattr(hint, "model_json_schema"):
+        return hint.model_json_schema()
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return {"enum": [it.value for it in hint]}
+    if dataclasses.is_dataclass(hint):
+        hints = typing.get_type_hints(hint)
+        fields = dataclasses.fields(hint)
+        missing = dataclasses.MISSING
+        due = [it.name for it in fields if it.default is missing and it.default_factory is missing]
+        properties = {it.name: schema(hints.get(it.name), depth + 1) for it in fields}
+        return {"type": "object", "properties": properties, "required": due}
+    return {}
+
+
+def fitted(hint, value):
+    """The value as its parameter's class wants it."""
+    if typing.get_origin(hint) is typing.Annotated:
+        hint = typing.get_args(hint)[0]
+    if hasattr(hint, "model_validate"):
+        return hint.model_validate(value)
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return hint(value)
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint) and isinstance(value, dict):
+        return hint(**value)
+    return value
+
+
+def arguments(function, request, variables):
+    """What the function is called with. Only a lax call may bring more than it has parameters for."""
+    given = {
+        "context_variables": variables,
+        "runtime": request["runtime"],
+        "structured_output": request["arguments"],
+    }
+    found, takes_all, values = {}, False, dict(request["arguments"])
+    for name, (it, hint) in parameters(function).items():
+        takes_all = takes_all or it.kind is it.VAR_KEYWORD
+        if name in GIVEN:
+            found[name] = given[name]
+            values.pop(name, None)
+        elif name in values:
+            found[name] = fitted(hint, values.pop(name))
+    if takes_all or not request["lax"]:
+        found.update(values)
+    return found
+
+
+def written(value):
+    """The value as text: a text as it is, anything else as JSON."""
+    text = value if isinstance(value, str) else json.dumps(value, default=simpler, ensure_ascii=False, allow_nan=False)
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if size > MAX_BYTES:
+        raise ValueError(f"the result is {size} bytes long; {MAX_BYTES} are allowed")
+    return text
+
+
+def simpler(value):
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, (set, frozenset, tuple)):
+        return list(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    raise TypeError(f"a {type(value).__name__} cannot be written as JSON")
+
+
+def told(error):
+    """The error for a model: kind, message, and where in the workflow's files, without this machine's folders."""
+    text = f"{type(error).__name__}: {error}".replace(FOLDER + os.sep, "")
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [it for it in frames if it.filename[0] != "<" and os.path.realpath(it.filename).startswith(FOLDER + os.sep)]
+    if own:
+        file = os.path.relpath(os.path.realpath(own[-1].filename), FOLDER)
+        text += f" ({file}, line {own[-1].lineno}, in {own[-1].name})"
+    return text[: 16 << 10]
+
+
+class Host:
+    def __init__(self):
+        # The functions may print and read as they like: they do not reach the channel.
+        self.input = os.fdopen(os.dup(0), "rb")
+        self.output = os.fdopen(os.dup(1), "wb")
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.dup2(2, 1)
+        self.writing = threading.Lock()
+        self.threads = concurrent.futures.ThreadPoolExecutor(max_workers=64)
+
+    def send(self, answer):
+        line = json.dumps(answer).encode() + b"\n"
+        with self.writing:
+            self.output.write(line)
+            self.output.flush()
+
+    def read(self, loop):
+        for line in self.input:
+            asyncio.run_coroutine_threadsafe(self.answer(json.loads(line)), loop)
+        # Nobody asks any more; what hangs is not waited for.
+        os._exit(0)
+
+    async def answer(self, request):
+        loop = asyncio.get_running_loop()
+        try:
+            # What a file does when it is imported may take its time, too.
+            function = await loop.run_in_executor(self.threads, load, request["file"], request["function"])
+            if request["do"] == "describe":
+                answer = describe(function)
+            else:
+                answer = await self.call(loop, function, request)
+        except BaseException as error:
+            answer = {"error": told(error)}
+        self.send({"id": request["id"], **answer})
+
+    async def call(self, loop, function, request):
+        variables = Variables(request["variables"])
+        before = copy.deepcopy(request["variables"])
+        asked = None
+        if request["do"] == "rewrite":
+            asked = Asked(request["runtime"]["agent"], request["system"], variables)
+            given = (asked, [{"role": "user", "content": request["user"]}])
+            takes = [it for it, _ in parameters(function).values() if it.kind in (it.POSITIONAL_ONLY, it.POSITIONAL_OR_KEYWORD)]
+            call = functools.partial(function, *given[: len(takes)])
+        else:
+            call = functools.partial(function, **arguments(function, request, variables))
+        if inspect.iscoroutinefunction(function):
+            value = await call()
+        else:
+            value = await loop.run_in_executor(self.threads, call)
+            if inspect.isawaitable(value):
+                value = await value
+        if asked is not None and not isinstance(value, str):
+            value = asked.system_message
+        changed = {name: it for name, it in variables.items() if name not in before or before[name] != it}
+        return {"text": written(value), "is_text": isinstance(value, str), "changed": json.loads(written(changed))}
+
+
+class Asked:
+    """The agent whose prompt is built, as prompt functions know it."""
+
+    def __init__(self, name, system, variables):
+        self.name = name
+        self.system_message = system
+        self.context_variables = variables
+
+    def update_system_message(self, text):
+        self.system_message = text
+
+
+async def main():
+    host = Host()
+    sys.path.insert(0, FOLDER)
+    sys.path.insert(0, os.path.join(FOLDER, "tools"))
+    threading.Thread(target=host.read, args=(asyncio.get_running_loop(),), daemon=True).start()
+    await asyncio.Event().wait()
+
+
+asyncio.run(main())
