@@ -10,6 +10,7 @@ use crate::{
     context::View,
     prompt::Prompt,
     shape::Shape,
+    tool::Toolbox,
 };
 
 pub use crate::{child::env, usage::Usage};
@@ -35,6 +36,8 @@ pub struct Request {
     pub view: View,
     /// What the answer has to fit.
     pub shape: Option<Arc<Shape>>,
+    /// What its model may call meanwhile.
+    pub tools: Option<Arc<Toolbox>>,
     /// The longest answer that is taken, in bytes.
     pub max_output_bytes: usize,
 }

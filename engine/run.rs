@@ -21,6 +21,7 @@ use crate::{
     diagnostic::Diagnostic,
     event::RunEvent,
     source::Source,
+    tool::Tools,
 };
 
 mod attempt;
@@ -33,6 +34,7 @@ mod results;
 mod reuse;
 mod start;
 mod store;
+mod tools;
 mod turn;
 mod work;
 
@@ -54,6 +56,7 @@ pub struct Start<'a> {
     pub plan: Option<&'a Source>,
     /// Where the run writes down what it goes through, and what it went through before.
     pub log: Log,
+    pub tools: Tools,
     /// How long attempts under way may go on when the run is told to stop.
     pub grace: Duration,
 }
@@ -102,6 +105,7 @@ pub async fn workflow(
         id: start.id,
         store: Store::new(start.folder),
         log: start.log,
+        tools: start.tools,
         grace: start.grace,
         context: start.context,
         given_plan: start.plan,
@@ -167,6 +171,7 @@ struct Run<'a> {
     id: Arc<str>,
     store: Store,
     log: Log,
+    tools: Tools,
     grace: Duration,
     context: Context,
     given_plan: Option<&'a Source>,
@@ -217,7 +222,9 @@ impl Run<'_> {
             self.turn += 1;
             self.round = 0;
             let worst = match self.take_turn(&agent, hear).await? {
-                Ok(worst) => worst,
+                Ok(Some(worst)) => worst,
+                // It speaks again.
+                Ok(None) => continue,
                 Err(stop) => return Ok(stop),
             };
             agent = match self.after(&agent, worst, hear) {
@@ -270,12 +277,12 @@ impl Run<'_> {
         next
     }
 
-    /// One turn, with all that belongs to it. Gives the worst status of its batches.
+    /// One turn, with all that belongs to it. Gives the worst status of its batches; nothing if a tool wants the agent to speak again.
     async fn take_turn(
         &mut self,
         agent: &Arc<str>,
         hear: Hear<'_>,
-    ) -> anyhow::Result<Result<Option<Status>, Stop>> {
+    ) -> anyhow::Result<Result<Option<Option<Status>>, Stop>> {
         hear(&RunEvent::TurnStarted {
             turn: self.turn,
             agent: Arc::clone(agent),
@@ -300,14 +307,18 @@ impl Run<'_> {
                 Err(stop) => return Ok(Err(stop)),
             },
         };
-        if let Err(stop) = self.save(agent, &spoken.value, hear)? {
-            return Ok(Err(stop));
-        }
+        let speaks_again = match self.save(agent, &spoken.value, hear).await? {
+            Ok(speaks_again) => speaks_again,
+            Err(stop) => return Ok(Err(stop)),
+        };
         hear(&RunEvent::TurnEnded {
             turn: self.turn,
             agent: Arc::clone(agent),
             usage: self.usage.since(before),
         });
+        if speaks_again {
+            return Ok(Ok(None));
+        }
         let mut worst = None;
         let mut spoken = spoken;
         for (ix, batch) in triggered.iter().enumerate() {
@@ -348,20 +359,21 @@ impl Run<'_> {
             }
         }
         self.last_answer = Some((Arc::clone(agent), spoken.value));
-        Ok(Ok(worst))
+        Ok(Ok(Some(worst)))
     }
 
-    /// Does what an agent's answer is for: its save step, and its files.
-    fn save(
+    /// Does what an agent's answer is for: its save step, its files, its tools. Says whether it is to speak again.
+    async fn save(
         &mut self,
-        agent: &str,
+        agent: &Arc<str>,
         answer: &Json,
         hear: Hear<'_>,
-    ) -> anyhow::Result<Result<(), Stop>> {
-        let spec = &self.workflow.agents[agent];
+    ) -> anyhow::Result<Result<bool, Stop>> {
+        let spec = &self.workflow.agents[&**agent];
+        let has_tools = !self.tools.auto(agent).is_empty();
         // A plan is large, and as a rule goes nowhere but to its batch.
-        if spec.reads == Reads::Plan && spec.writes.is_empty() {
-            return Ok(Ok(()));
+        if spec.reads == Reads::Plan && spec.writes.is_empty() && !has_tools {
+            return Ok(Ok(false));
         }
         let value = answer.to_value();
         if let Err(message) = self.keep(agent, &value) {
@@ -372,7 +384,7 @@ impl Run<'_> {
                 "the files of `{agent}` cannot be written: {message}"
             ))));
         }
-        Ok(Ok(()))
+        Ok(self.run_tools(agent, &value).await)
     }
 
     /// The save step: what the agent says it writes.

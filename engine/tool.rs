@@ -22,7 +22,7 @@ mod arguments;
 mod check;
 mod python;
 
-pub use check::check;
+pub use check::{check, files};
 use python::Python;
 
 /// The longest result that is read at all, in bytes. What a model is shown of it is the tool's own limit.

@@ -14,3 +14,4 @@ mod resume;
 mod routing;
 mod runs;
 mod schemas;
+mod tools;

@@ -38,6 +38,7 @@ pub(super) fn question() -> Request {
         },
         view: context.view(&Sees::All),
         shape: None,
+        tools: None,
         max_output_bytes: 1 << 20,
     }
 }

@@ -6,13 +6,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::{INVALID, args, inputs::Inputs, project, refuse, show, stop::on_runtime, workflow};
 use crate::{
-    agent::build,
+    agent::{build, env::Env},
     compile::{Batch, Workflow},
     diagnostic::{self, Code, Diagnostic},
     plan::{self, Origin, Plan},
     report::{self, plan::Format},
     run::{self, Planned},
     source::Source,
+    tool::Tools,
 };
 
 pub(super) fn plan(args: &args::Plan) -> anyhow::Result<u8> {
@@ -43,7 +44,8 @@ pub(super) fn plan(args: &args::Plan) -> anyhow::Result<u8> {
             };
             let ask = |cancel: CancellationToken| {
                 let (workflow, agents) = (&workflow, &agents);
-                async move { run::ask_planner(workflow, agents, batch, context, &cancel).await }
+                let tools = Tools::new(&workflow.tools, &Env::Process);
+                async move { run::ask_planner(workflow, agents, batch, context, tools, &cancel).await }
             };
             match on_runtime(ask)?.0 {
                 Planned::Accepted(plan) => Ok(*plan),

@@ -23,7 +23,7 @@ use super::{
     stop::{self, Stopped},
 };
 use crate::{
-    agent::Agents,
+    agent::{Agents, env::Env},
     compile::Workflow,
     context::{Context, Json},
     contract::runtime::Runtime,
@@ -40,6 +40,7 @@ use crate::{
     run::{self, Ending, Log, Replace, Start, Status},
     schema::FileKind,
     source::Source,
+    tool::{self, Tools},
 };
 
 /// The folder, in a run's own, of what it publishes.
@@ -110,6 +111,7 @@ pub(super) fn fingerprints(
         };
         paths.extend(named.iter().map(|it| agent.home.join(it)));
     }
+    paths.extend(tool::files(&workflow.tools));
     let variables = workflow.variables.iter();
     paths.extend(variables.filter_map(|it| it.path.clone()));
     let mut files = BTreeMap::new();
@@ -212,6 +214,7 @@ pub(super) fn perform(
         context: ready.context,
         plan: ready.plan.as_ref(),
         log: ready.log,
+        tools: Tools::new(&ready.workflow.tools, &Env::Process),
         grace: Duration::from_secs(args.grace.into()),
     };
     let mut hear = |event: &RunEvent| hearing.hear(event);

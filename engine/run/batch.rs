@@ -62,6 +62,7 @@ impl Run<'_> {
             max_output_bytes: self.workflow.limits.max_output_bytes,
             max_file_bytes: self.workflow.limits.max_file_bytes,
             specs: &self.workflow.agents,
+            tools: &self.tools,
             agents: self.agents,
             store: &mut self.store,
             log: &mut self.log,

@@ -13,7 +13,10 @@ use std::{
 use anyhow::bail;
 use serde_json::{Value, json};
 
-use super::past::{Attempt, Earlier, Past, Step};
+use super::{
+    past::{Attempt, Earlier, Past, Step},
+    tools::Done,
+};
 use crate::{
     accept::Rejection,
     agent::Usage,
@@ -116,6 +119,33 @@ impl Log {
             self.past.pop_front();
         }
         Ok(asked)
+    }
+
+    /// What came of a call of a tool, if it was made before.
+    ///
+    /// # Errors
+    /// Something else came next.
+    pub(super) fn recall_tool(&mut self, turn: u32, tool: &str) -> anyhow::Result<Option<Done>> {
+        match self.next_step() {
+            None => return Ok(None),
+            Some(Past {
+                turn: past,
+                step: Step::Tool { tool: called, .. },
+                ..
+            }) if *past == turn && **called == *tool => (),
+            Some(past) => bail!(misfit(
+                &format!("the tool `{tool}` in turn {turn}"),
+                past.turn,
+                &past.step
+            )),
+        }
+        match self.past.pop_front() {
+            Some(Past {
+                step: Step::Tool { done, .. },
+                ..
+            }) => Ok(Some(done)),
+            _ => Ok(None),
+        }
     }
 
     pub(super) fn recall_batch(&mut self, turn: u32, batch: &str) -> anyhow::Result<Batch> {
@@ -314,6 +344,22 @@ impl Log {
 
     pub(super) fn batch_ended(&mut self, batch: &Arc<str>, data: Value) -> anyhow::Result<()> {
         self.push("batch_ended", data, |it| it.batch = Some(Arc::clone(batch)));
+        self.commit()
+    }
+
+    /// A tool ran on an agent's answer, which was written down before it.
+    pub(super) fn called(
+        &mut self,
+        turn: u32,
+        agent: &str,
+        tool: &str,
+        took: Duration,
+        done: &Done,
+    ) -> anyhow::Result<()> {
+        let ms = took.as_millis() as u64;
+        let data = json!({ "turn": turn, "agent": agent, "tool": tool, "ok": done.ok, "ms": ms });
+        let body = serde_json::to_string(done)?;
+        self.push("tool", data, |it| it.body = Some(body.into()));
         self.commit()
     }
 

@@ -9,6 +9,7 @@ use std::{
 use anyhow::Context as _;
 use serde_json::Value;
 
+use super::tools::Done;
 use crate::{
     accept::{Failure, Rejection},
     agent::Usage,
@@ -45,6 +46,10 @@ pub(super) enum Step {
         agent: Arc<str>,
         text: Arc<str>,
         usage: Usage,
+    },
+    Tool {
+        tool: Arc<str>,
+        done: Done,
     },
     BatchBegun {
         batch: Arc<str>,
@@ -105,6 +110,7 @@ impl Step {
             Step::Session => "another session".to_owned(),
             Step::TurnRejected { .. } => "a rejected answer".to_owned(),
             Step::Answered { agent, .. } => format!("an answer of `{agent}`"),
+            Step::Tool { tool, .. } => format!("a call of the tool `{tool}`"),
             Step::BatchBegun { batch } => format!("batch `{batch}`"),
             Step::Attempt(_) => "an attempt on a task".to_owned(),
             Step::BatchEnded => "the end of a batch".to_owned(),
@@ -170,6 +176,10 @@ impl Reader {
                 agent: data["agent"].as_str().context("no agent")?.into(),
                 text: entry.body.context("no answer")?,
                 usage: usage(&data)?,
+            },
+            "tool" => Step::Tool {
+                tool: data["tool"].as_str().context("no tool")?.into(),
+                done: serde_json::from_str(&entry.body.context("no result")?)?,
             },
             "batch_begun" => Step::BatchBegun {
                 batch: entry.batch.context("no batch")?,
@@ -269,7 +279,9 @@ impl Reader {
                     self.undone.add(usage);
                 }
                 Step::Attempt(attempt) => self.undone.add(attempt.usage),
-                Step::Session | Step::BatchBegun { .. } | Step::BatchEnded => (),
+                Step::Session | Step::BatchBegun { .. } | Step::BatchEnded | Step::Tool { .. } => {
+                    ()
+                }
             }
         }
         self.in_flight.clear();

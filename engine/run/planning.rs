@@ -20,6 +20,7 @@ use crate::{
     event::RunEvent,
     plan::{self, Origin, Plan},
     source::Source,
+    tool::Tools,
 };
 
 /// What came of asking a planner.
@@ -42,6 +43,7 @@ pub async fn ask_planner(
     agents: &Agents,
     batch: &Batch,
     context: Context,
+    tools: Tools,
     cancel: &CancellationToken,
 ) -> anyhow::Result<Planned> {
     let mut run = Run {
@@ -50,6 +52,7 @@ pub async fn ask_planner(
         id: "plan".into(),
         store: Store::new(Path::new("")),
         log: Log::default(),
+        tools,
         grace: Duration::ZERO,
         context,
         given_plan: None,
@@ -67,8 +70,7 @@ pub async fn ask_planner(
         let mut spoken = run
             .ask(&Arc::clone(&batch.trigger), None, &mut hear)
             .await?;
-        run.keep(&batch.trigger, &spoken.value.to_value())
-            .map_err(Stop::Failed)?;
+        run.settle(&batch.trigger, &spoken.value).await?;
         run.plan(batch, &mut spoken, None, &mut hear).await
     };
     Ok(match planned.await {
@@ -146,9 +148,16 @@ impl Run<'_> {
                 return Err(Stop::BadPlan { batch, faults });
             }
             *spoken = next;
-            self.keep(&agent, &spoken.value.to_value())
-                .map_err(Stop::Failed)?;
+            self.settle(&agent, &spoken.value).await?;
         }
+    }
+
+    /// Sets what a planner's answer sets, by its save step and its tools.
+    async fn settle(&mut self, agent: &Arc<str>, answer: &Json) -> Result<(), Stop> {
+        let value = answer.to_value();
+        self.keep(agent, &value).map_err(Stop::Failed)?;
+        // Its next answer is asked for because of its plan, if it is at all.
+        self.run_tools(agent, &value).await.map(|_| ())
     }
 
     /// Whether asking the trigger again can change the task list.
@@ -159,6 +168,7 @@ impl Run<'_> {
             .map(str::trim)
             .find(|it| !it.is_empty());
         batch.source == SourceKind::StructuredOutput
+            || !self.tools.auto(&batch.trigger).is_empty()
             || self.workflow.agents[&*batch.trigger]
                 .writes
                 .iter()

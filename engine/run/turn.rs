@@ -81,6 +81,7 @@ impl Run<'_> {
                 prompt: prompt.clone(),
                 view: view.clone(),
                 shape: spec.shape.clone(),
+                tools: self.tools.toolbox(agent),
                 max_output_bytes: self.workflow.limits.max_output_bytes,
             };
             self.log.asked(self.turn, agent, attempt, &prompt);

@@ -36,6 +36,7 @@ use crate::{
     plan::{Plan, Task},
     prompt::{self, Prompt},
     schedule::{Cause, Command, End, Retry},
+    tool::Tools,
 };
 
 /// Files for programs, one of which grows with every output.
@@ -50,6 +51,7 @@ pub(super) struct Performance<'a> {
     pub(super) batch: &'a Batch,
     pub(super) plan: &'a Plan,
     pub(super) specs: &'a BTreeMap<String, AgentSpec>,
+    pub(super) tools: &'a Tools,
     pub(super) agents: &'a Agents,
     /// The context as it was when the batch began.
     pub(super) view: View,
@@ -243,6 +245,7 @@ impl Performance<'_> {
             prompt,
             view,
             shape: spec.shape.clone(),
+            tools: self.tools.toolbox(&task.agent),
             max_output_bytes: self.max_output_bytes,
         }
     }

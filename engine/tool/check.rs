@@ -1,6 +1,10 @@
 //! What can be known to be wrong with tools without running them.
 
-use std::{fs, io::Read, path::Path};
+use std::{
+    fs,
+    io::Read,
+    path::{Path, PathBuf},
+};
 
 use crate::{
     compile::tools::{Does, ToolSpecs},
@@ -36,6 +40,15 @@ pub fn check(specs: &ToolSpecs) -> Vec<Diagnostic> {
         }
     }
     faults
+}
+
+/// The files of functions and programs that are there.
+pub fn files(specs: &ToolSpecs) -> Vec<PathBuf> {
+    let paths = specs.tools.iter().flat_map(|spec| match &spec.does {
+        Does::Function { file, .. } => find(&specs.folder, file).into_iter().collect(),
+        Does::Program { argv } => argv.clone(),
+    });
+    paths.map(|it| specs.folder.join(it)).collect()
 }
 
 /// Where a tool's file is, from the workflow's folder: in `tools`, or beside it. It may be a link to nothing outside.

@@ -21,6 +21,7 @@ use mozaiks::{
     plan::{self, Origin},
     prompt::Prompt,
     run::{self, Log, Start},
+    tool::Tools,
 };
 use tokio::{runtime::Runtime, sync::Semaphore, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -270,6 +271,7 @@ impl Bench {
             context: Context::default(),
             plan: None,
             log,
+            tools: Tools::default(),
             grace: Duration::ZERO,
         };
         let ran = run::workflow(&self.workflow, agents, start, &mut hear, &cancel);
@@ -335,6 +337,7 @@ async fn attempt(view: View, task: usize) -> bool {
         prompt: Prompt::default(),
         view,
         shape: None,
+        tools: None,
         max_output_bytes: 1 << 20,
     };
     let terms = Terms {

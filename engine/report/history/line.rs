@@ -32,6 +32,16 @@ pub fn line(history: &History, row: &Row) -> Option<String> {
     let (label, said) = match &*entry.kind {
         "resumed" => ("resumed", "another session".to_owned()),
         "answered" => ("turn", format!("{}: {}{used}", data["turn"], word("agent"))),
+        "tool" => {
+            let went = match data["ok"] == true {
+                true => "",
+                false => ": failed",
+            };
+            (
+                "tool",
+                format!("{} of {}{went}", word("tool"), word("agent")),
+            )
+        }
         "turn_rejected" => ("rejected", format!("{} {}{used}", word("agent"), why())),
         "plan_refused" => {
             let report = entry.body.as_deref().unwrap_or_default();

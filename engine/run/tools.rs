@@ -1,0 +1,146 @@
+//! Runs an agent's tools on its output.
+//!
+//! **Invariant:** what came of a call is in the journal before it changes anything; a call that is there is not made again.
+
+use std::{sync::Arc, time::Instant};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{Run, Stop};
+use crate::{
+    context::{Json, RESERVED},
+    contract::tools::Outcome,
+    tool::{Called, Given, Tool, ToolError},
+};
+
+/// What came of a call.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Done {
+    pub(super) ok: bool,
+    /// The result, or what went wrong.
+    text: String,
+    /// One of the outcomes that the tool's author named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    outcome: Option<String>,
+    /// The variables that it set.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    changed: Map<String, Value>,
+}
+
+impl Run<'_> {
+    /// Runs what runs on an agent's output, one after the other. Says whether the agent is to speak again because of an
+    /// outcome.
+    pub(super) async fn run_tools(
+        &mut self,
+        agent: &Arc<str>,
+        output: &Value,
+    ) -> Result<bool, Stop> {
+        for tool in self.tools.auto(agent) {
+            let name = Arc::clone(&tool.spec.name);
+            let recalled = self.log.recall_tool(self.turn, &name);
+            let done = match recalled.map_err(Stop::Broken)? {
+                Some(done) => done,
+                None => {
+                    let given = self.given(agent);
+                    let begun = Instant::now();
+                    let called = tokio::select! {
+                        () = self.cancel.cancelled() => return Err(Stop::Cancelled),
+                        called = tool.run(output, &given) => called,
+                    };
+                    let done = self.judge_call(&tool, called);
+                    let kept = self
+                        .log
+                        .called(self.turn, agent, &name, begun.elapsed(), &done);
+                    kept.map_err(Stop::Broken)?;
+                    done
+                }
+            };
+            for (variable, value) in &done.changed {
+                self.context.set(variable, value.clone());
+            }
+            let Some(terms) = &tool.spec.outcome else {
+                if done.ok {
+                    continue;
+                }
+                let message = format!("the tool `{name}` of `{agent}` failed: {}", done.text);
+                return Err(Stop::Failed(message));
+            };
+            if self.take_outcome(terms, &done) {
+                // What it is told next is what the tool said of its answer.
+                let told = Json::written(&Value::from(done.text));
+                self.last_answer = Some((format!("{agent}, tool {name}").into(), told));
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn given(&self, agent: &str) -> Given {
+        let variables = match self.context.to_value() {
+            Value::Object(variables) => variables,
+            _ => Map::new(),
+        };
+        let runtime = [
+            ("agent", Value::from(agent)),
+            ("workflow_name", Value::from(&*self.workflow.name)),
+            ("run_id", Value::from(&*self.id)),
+            ("turn", Value::from(self.turn)),
+        ];
+        Given {
+            variables,
+            runtime: runtime
+                .map(|(name, it)| (name.to_owned(), it))
+                .into_iter()
+                .collect(),
+        }
+    }
+
+    /// What a result means. A tool that sets what only the engine sets has failed.
+    fn judge_call(&self, tool: &Tool, called: Result<Called, ToolError>) -> Done {
+        let is_the_engines = |name: &String| {
+            let mut batches = self.workflow.batches.iter();
+            RESERVED.contains(&name.as_str())
+                || batches.any(|it| **name == *it.context_key || **name == *it.status_key)
+        };
+        let called = called.and_then(|it| match it.changed.keys().find(|it| is_the_engines(it)) {
+            None => Ok(it),
+            Some(name) => Err(ToolError(format!(
+                "it sets the variable `{name}`, which only the engine writes"
+            ))),
+        });
+        let terms = tool.spec.outcome.as_ref();
+        match called {
+            Ok(called) => Done {
+                ok: true,
+                outcome: terms.map(|terms| {
+                    let found = called.value[terms.result_field.as_str()].as_str();
+                    let known =
+                        found.filter(|it| terms.values.iter().any(|known| known.as_str() == *it));
+                    known.unwrap_or(&terms.error_value).to_owned()
+                }),
+                text: called.text,
+                changed: called.changed,
+            },
+            Err(ToolError(text)) => Done {
+                outcome: terms.map(|it| it.error_value.to_string()),
+                text,
+                ..Done::default()
+            },
+        }
+    }
+
+    /// Sets the variables of an outcome. Says whether the agent is to speak again.
+    fn take_outcome(&mut self, terms: &Outcome, done: &Done) -> bool {
+        let outcome = done.outcome.as_deref().unwrap_or(&terms.error_value);
+        let before = self
+            .context
+            .get(&terms.attempts_key)
+            .and_then(Value::as_u64);
+        let attempts = before.unwrap_or(0).saturating_add(1);
+        self.context.set(&terms.attempts_key, Value::from(attempts));
+        self.context.set(&terms.context_key, Value::from(outcome));
+        let is_tried_again = terms.retry_on.iter().any(|it| it.as_str() == outcome);
+        is_tried_again && attempts < u64::from(terms.max_attempts)
+    }
+}

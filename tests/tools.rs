@@ -1,0 +1,167 @@
+//! Tools of a workflow, from the outside.
+
+use std::fs;
+
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+
+use crate::harness::{Project, Ran};
+
+/// A planner whose answer a Python function makes tasks of, another function that is not content at first, and a program.
+const FILES: &str = r#"
+=== tools/plans.py
+import json, pathlib
+
+def make_items(goal: str, context_variables, runtime):
+    print("this is not the result")
+    with open(pathlib.Path(__file__).parent.parent / "calls", "a") as calls:
+        print(goal, runtime["agent"], file=calls)
+    context_variables.set("items", {"tasks": [
+        {"task_id": it, "initial_agent": "W", "initial_message": f"{goal} {it}"} for it in "ab"
+    ]})
+    return {"made": 2}
+
+def review(structured_output, context_variables):
+    tries = context_variables.get("tries") or 0
+    return {"outcome": "good" if tries else "poor", "why": "say it again"}
+=== tools.yaml
+tools:
+  - {agent: P, file: plans.py, function: make_items, auto_tool_call: true}
+  - agent: Z
+    file: plans.py
+    function: review
+    auto_tool_call: true
+    outcome: {context_key: verdict, attempts_key: tries, result_field: outcome, values: [good, poor], error_value: poor, max_attempts: 3, retry_on: [poor]}
+  - {agent: Z, name: note, command: [sh, -c, 'cat >> notes'], auto_tool_call: true}
+=== structured_outputs.yaml
+registry: {P: Goal}
+models: {Task: {type: model, fields: {task_id: {type: str}}}, Goal: {type: model, fields: {goal: {type: str}}}}
+=== extended_orchestration/task_batches.yaml
+batches:
+  - id: b
+    trigger_agent: P
+    allowed_execution_agents: [W]
+    source: {kind: context_variable, path: items.tasks, task_model: Task}
+    result: {context_key: results, status_key: status, require_owned_paths: false}
+=== agents.yaml
+agents:
+  - {name: P, runtime: {kind: scripted, replies: [{json: {goal: dig}}]}}
+  - {name: W, runtime: {kind: template, output: json, template: '{"did": {{ current_task.initial_message | tojson }} }'}}
+  - {name: Z, runtime: {kind: template, output: json, template: '{"done": {{ results.a.did | tojson }}, "tries": {{ tries | tojson }} }'}}
+"#;
+
+fn summary(ran: &Ran) -> String {
+    let value: Value = serde_json::from_str(&ran.stdout).unwrap_or_default();
+    let context = &value["context"];
+    let of = |name: &str| context[name].to_string();
+    let names = ["status", "verdict", "tries"].map(|it| format!("{it} {}", of(it)));
+    format!(
+        "exit {}, {}, {}, {} turns\nanswer {}\n{}\n",
+        ran.code,
+        value["status"],
+        value["reason"],
+        value["turns"],
+        value["answer"],
+        names.join(", ")
+    )
+}
+
+fn lines(project: &Project, name: &str) -> Vec<String> {
+    let text = fs::read_to_string(project.path(&format!("workflows/W/{name}")));
+    text.unwrap_or_default()
+        .lines()
+        .map(str::to_owned)
+        .collect()
+}
+
+#[track_caller]
+fn check(ran: &Ran, expect: Expect) {
+    expect.assert_eq(&summary(ran));
+}
+
+#[test]
+fn tools_run_on_outputs_and_set_variables_and_outcomes() {
+    let project = Project::of(FILES);
+    let ran = project.run(&["W", "--json"]);
+    check(
+        &ran,
+        expect![[r#"
+            exit 0, "completed", null, 3 turns
+            answer {"done":"dig a","tries":1}
+            status "completed", verdict "good", tries 2
+        "#]],
+    );
+    assert_eq!(lines(&project, "calls"), ["dig P"]);
+    let checked = project.run(&["check", "W"]);
+    expect![[r#"
+        checked W: no errors
+    "#]]
+    .assert_eq(&checked.stderr);
+    let run = fs::read_dir(project.path(".mozaiks/runs"))
+        .expect("it ran")
+        .next();
+    let run = run.expect("it ran").expect("it can be read").file_name();
+    let run = run.to_string_lossy();
+    let shown = project.run(&["logs", &run]);
+    let tools: Vec<&str> = shown
+        .stdout
+        .lines()
+        .filter_map(|it| Some(it.split_once(" tool ")?.1.trim()))
+        .collect();
+    expect![[r#"
+        make_items of P
+        review of Z
+        review of Z
+        note of Z"#]]
+    .assert_eq(&tools.join("\n"));
+}
+
+#[test]
+fn a_call_that_was_written_down_is_not_made_again() {
+    let whole = Project::of(FILES);
+    let wanted = summary(&whole.run(&["W", "--json"]));
+    let mut deaths = 0;
+    for at in 0.. {
+        let project = Project::of(FILES);
+        let crash = at.to_string();
+        if project
+            .run_with(&[("MOZAIKS_CRASH_AT", &crash)], &["W"])
+            .code
+            == 0
+        {
+            break;
+        }
+        deaths += 1;
+        let ran = project.run(&["resume", "--json"]);
+        assert_eq!(summary(&ran), wanted, "killed at {at}: {}", ran.stderr);
+        // Once more, if it was under way.
+        let calls = lines(&project, "calls").len();
+        assert!((1..=2).contains(&calls), "killed at {at}: {calls} calls");
+    }
+    assert!(deaths > 5, "{deaths} places to die at");
+}
+
+#[test]
+fn a_tool_that_fails_fails_the_run_and_says_why() {
+    let mut text = String::new();
+    for (what, instead) in [
+        ("return {\"made\": 2}", "raise ValueError('no goal')"),
+        ("return {\"made\": 2}", "import os; os._exit(9)"),
+        ("\"items\", {", "\"results\", {"),
+        ("goal: str,", "aim: str,"),
+        ("def make_items", "def make_nothing"),
+    ] {
+        let project = Project::of(&FILES.replace(what, instead));
+        let ran = project.run(&["W", "--json"]);
+        assert_eq!(ran.code, 1, "{}", ran.stderr);
+        let value: Value = serde_json::from_str(&ran.stdout).unwrap_or(json!(null));
+        text.push_str(&format!("{instead}: {}\n", value["reason"]));
+    }
+    expect![[r#"
+        raise ValueError('no goal'): "the tool `make_items` of `P` failed: ValueError: no goal (tools/plans.py, line 10, in make_items)"
+        import os; os._exit(9): "the tool `make_items` of `P` failed: the Python interpreter ended: exit status: 9"
+        "results", {: "the tool `make_items` of `P` failed: it sets the variable `results`, which only the engine writes"
+        aim: str,: "the tool `make_items` of `P` failed: TypeError: make_items() missing 1 required positional argument: 'aim'"
+        def make_nothing: "the tool `make_items` of `P` failed: AttributeError: module 'workflow_tool_tools_plans_py' has no attribute 'make_items'"
+    "#]].assert_eq(&text);
+}
