@@ -155,7 +155,7 @@ pub fn compile(bundle: &Bundle) -> (Option<Workflow>, Vec<Diagnostic>) {
     let first = compiler.first(&batches);
     compiler.reach(&first, &transitions, &batches);
     compiler.pieces(&agents, &batches, &shapes);
-    let tools = compiler.tools();
+    let tools = compiler.tools(&batches);
 
     let diagnostics = compiler.diagnostics;
     let orchestrator = &bundle.orchestrator.value;

@@ -52,6 +52,7 @@ pub struct Bundle {
     pub context_variables: Option<Part<ContextVariables>>,
     pub structured_outputs: Option<Part<StructuredOutputs>>,
     pub tools: Option<Part<Tools>>,
+    pub middleware: Option<Part<Middleware>>,
 }
 
 /// A file and what it says.
@@ -163,8 +164,7 @@ pub fn load(project: &Project, name: &str) -> (Option<Bundle>, Vec<Diagnostic>) 
             .push(Diagnostic::error(Code::NoWorkflow, message).help(help));
     }
     let parts = (|| {
-        // They change nothing here, but their mistakes count.
-        middleware.ok()?;
+        // It changes nothing here, but its mistakes count.
         ui_config.ok()?;
         Some(Bundle {
             name: name.to_owned(),
@@ -184,6 +184,7 @@ pub fn load(project: &Project, name: &str) -> (Option<Bundle>, Vec<Diagnostic>) 
             context_variables: context_variables.ok()?,
             structured_outputs: structured_outputs.ok()?,
             tools: tools.ok()?,
+            middleware: middleware.ok()?,
         })
     })();
     let mut diagnostics = reader.diagnostics;

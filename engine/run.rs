@@ -18,6 +18,7 @@ use crate::{
     agent::{Agents, Usage},
     compile::{Batch, First, Reads, Workflow, transitions::Next},
     context::{Context, Json, path},
+    contract::tools::LifecycleTrigger,
     diagnostic::Diagnostic,
     event::RunEvent,
     source::Source,
@@ -118,8 +119,12 @@ pub async fn workflow(
         batches: BTreeMap::new(),
         last_answer: None,
     };
-    let stop = run.turns(hear).await?;
+    let stop = match run.begin().await {
+        Ok(()) => run.turns(hear).await?,
+        Err(stop) => stop,
+    };
     let (status, reason, faults) = run.judge(stop)?;
+    run.end(status, hear).await?;
     let (completed, tasks) = run.done;
     let data = json!({
         "status": status.as_str(),
@@ -198,6 +203,28 @@ struct Spoken {
 }
 
 impl Run<'_> {
+    async fn begin(&mut self) -> Result<(), Stop> {
+        self.at(LifecycleTrigger::OnStart, None).await?;
+        self.at(LifecycleTrigger::BeforeChat, None).await
+    }
+
+    /// Runs what is to run at the end, which changes nothing about it. A run that was stopped has not ended.
+    async fn end(&mut self, status: Status, hear: Hear<'_>) -> anyhow::Result<()> {
+        let how = match status {
+            Status::Cancelled | Status::Deadline => return Ok(()),
+            Status::Failed | Status::InvalidPlan => LifecycleTrigger::OnFail,
+            _ => LifecycleTrigger::OnComplete,
+        };
+        for trigger in [LifecycleTrigger::AfterChat, how] {
+            match self.at(trigger, None).await {
+                Err(Stop::Broken(error)) => return Err(error),
+                Err(Stop::Failed(message)) => hear(&RunEvent::Warning { message }),
+                _ => (),
+            }
+        }
+        Ok(())
+    }
+
     async fn turns(&mut self, hear: Hear<'_>) -> anyhow::Result<Stop> {
         let mut agent = match &self.workflow.first {
             First::Agent(name) => Arc::clone(name),
@@ -221,7 +248,16 @@ impl Run<'_> {
             }
             self.turn += 1;
             self.round = 0;
-            let worst = match self.take_turn(&agent, hear).await? {
+            if let Err(stop) = self.at(LifecycleTrigger::BeforeAgent, Some(&agent)).await {
+                return Ok(stop);
+            }
+            let turn = self.take_turn(&agent, hear).await?;
+            if turn.is_ok()
+                && let Err(stop) = self.at(LifecycleTrigger::AfterAgent, Some(&agent)).await
+            {
+                return Ok(stop);
+            }
+            let worst = match turn {
                 Ok(Some(worst)) => worst,
                 // It speaks again.
                 Ok(None) => continue,

@@ -14,7 +14,8 @@ use tokio::{
 
 use crate::{
     child::{self, Ended, Program, env::Env},
-    compile::tools::{Does, ToolSpec, ToolSpecs},
+    compile::tools::{Does, PromptSpec, ToolSpec, ToolSpecs},
+    contract::tools::LifecycleTrigger,
     prompt::cut,
 };
 
@@ -28,10 +29,17 @@ use python::Python;
 /// The longest result that is read at all, in bytes. What a model is shown of it is the tool's own limit.
 const MAX_BYTES: usize = 4 << 20;
 
+/// How long one prompt function may take.
+const PROMPT_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// The tools of a workflow, ready to be called.
 #[derive(Debug, Default)]
 pub struct Tools {
     tools: Vec<Arc<Tool>>,
+    lifecycle: Vec<(LifecycleTrigger, Option<String>, Arc<Tool>)>,
+    prompts: Vec<PromptSpec>,
+    /// Not there where there is nothing to call.
+    python: Option<Arc<Python>>,
 }
 
 /// What one agent's model may call.
@@ -102,7 +110,7 @@ impl Tools {
     /// What tools may see of `env` is looked up here. Nothing is started before the first call.
     pub fn new(specs: &ToolSpecs, env: &Env) -> Tools {
         let python = Arc::new(Python::new(specs, env));
-        let tools = specs.tools.iter().map(|spec| {
+        let tool = |spec: &ToolSpec| {
             let way = match &spec.does {
                 Does::Function { file, function } => Way::Function {
                     python: Arc::clone(&python),
@@ -118,10 +126,62 @@ impl Tools {
                 way,
                 definition: OnceCell::new(),
             })
-        });
+        };
+        let lifecycle = specs.lifecycle.iter();
         Tools {
-            tools: tools.collect(),
+            tools: specs.tools.iter().map(tool).collect(),
+            lifecycle: lifecycle
+                .map(|it| (it.trigger, it.agent.clone(), tool(&it.tool)))
+                .collect(),
+            prompts: specs.prompts.clone(),
+            python: Some(Arc::clone(&python)),
         }
+    }
+
+    /// What runs at a point of a run, for an agent if it is a turn of one, in the file's order.
+    pub fn at(&self, trigger: LifecycleTrigger, agent: Option<&str>) -> Vec<Arc<Tool>> {
+        let due = self.lifecycle.iter().filter(|(when, whose, _)| {
+            *when == trigger && (whose.is_none() || agent.is_none() || whose.as_deref() == agent)
+        });
+        due.map(|(.., tool)| Arc::clone(tool)).collect()
+    }
+
+    /// An agent's instruction as the prompt functions leave it, and what went wrong with those that are left out for it.
+    pub async fn rewrite(
+        &self,
+        agent: &str,
+        (mut system, user): (String, &str),
+        given: impl Fn() -> Given,
+    ) -> (String, Vec<String>) {
+        let mut faults = Vec::new();
+        let is_its = |it: &&PromptSpec| it.agent.as_deref().is_none_or(|it| it == agent);
+        for spec in self.prompts.iter().filter(is_its) {
+            let Some(python) = &self.python else { continue };
+            let given = given();
+            let request = json!({
+                "do": "rewrite",
+                "system": system,
+                "user": user,
+                "variables": given.variables,
+                "runtime": given.runtime,
+            });
+            let file = spec.file.as_deref();
+            match python
+                .ask(file, &spec.function, request, PROMPT_TIMEOUT)
+                .await
+            {
+                Ok(mut answer) => {
+                    if let Value::String(text) = answer["text"].take() {
+                        system = text;
+                    }
+                }
+                Err(error) => faults.push(format!(
+                    "the prompt function `{}` of `{agent}` is left out: {error}",
+                    spec.function
+                )),
+            }
+        }
+        (system, faults)
     }
 
     fn of(&self, agent: &str) -> impl Iterator<Item = &Arc<Tool>> {
@@ -222,7 +282,7 @@ impl Tool {
                     "variables": given.variables,
                     "runtime": given.runtime,
                 });
-                let mut answer = python.ask(file, function, request, limit).await?;
+                let mut answer = python.ask(Some(file), function, request, limit).await?;
                 let text = match answer["text"].take() {
                     Value::String(text) => text,
                     other => other.to_string(),
@@ -275,7 +335,9 @@ impl Tool {
                 function,
             } if spec.parameters.is_none() || spec.description.is_none() => {
                 let request = json!({ "do": "describe" });
-                python.ask(file, function, request, spec.timeout).await?
+                python
+                    .ask(Some(file), function, request, spec.timeout)
+                    .await?
             }
             _ => json!({ "parameters": { "type": "object" } }),
         };

@@ -72,7 +72,7 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
     ("child", &["contract"], &["process_wrap", "tokio"]),
     (
         "tool",
-        &["compile", "diagnostic", "child", "prompt"],
+        &["compile", "contract", "diagnostic", "child", "prompt"],
         &["jsonschema", "serde_json", "tokio"],
     ),
     (

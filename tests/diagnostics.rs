@@ -170,7 +170,6 @@ visual_agents: [A]
             warning MZ208 context_variables.yaml:6:56 `triggers` is accepted but not acted on: variables change by `writes` of an agent and by batches
             warning MZ208 context_variables.yaml:7:55 `encoding` is accepted but not acted on: files are read as UTF-8
             error MZ204 context_variables.yaml:9:49 `toml` is not allowed here
-            warning MZ208 tools.yaml:6:1 `lifecycle_tools` is accepted but not acted on: this version does not run lifecycle tools
             warning MZ208 ui_config.yaml:1:1 `visual_agents` is accepted but not acted on: there is no user interface
         "#]],
     );

@@ -165,3 +165,74 @@ fn a_tool_that_fails_fails_the_run_and_says_why() {
         def make_nothing: "the tool `make_items` of `P` failed: AttributeError: module 'workflow_tool_tools_plans_py' has no attribute 'make_items'"
     "#]].assert_eq(&text);
 }
+
+#[test]
+fn functions_run_at_points_of_a_run_and_rewrite_instructions() {
+    let project = Project::of(
+        r#"
+=== tools/points.py
+def note(runtime, context_variables):
+    context_variables.set("seen", (context_variables.get("seen") or []) + [runtime["agent"]])
+
+def start(context_variables): context_variables.set("style", "plain")
+def late(runtime): raise RuntimeError("too late")
+
+def style(agent, messages):
+    agent.update_system_message(f"{agent.system_message} [{agent.context_variables['style']}]")
+
+async def loud(agent):
+    return agent.system_message.upper()
+
+def broken(agent, messages): raise KeyError("x")
+=== tools.yaml
+lifecycle_tools:
+  - {trigger: before_chat, agent: null, file: points.py, function: start}
+  - {trigger: before_agent, file: points.py, function: note}
+  - {trigger: after_agent, agent: B, file: points.py, function: note}
+  - {trigger: on_complete, file: points.py, function: late}
+  - {trigger: on_fail, file: ../shared.py, function: f}
+=== middleware.yaml
+prompt_middleware:
+  - {agent: all, filename: points.py, function: style}
+  - {agent: A, filename: tools/points.py, function: broken}
+  - {agent: B, filename: points.py, function: loud}
+  - {agent: B, filename: gone.py, function: loud}
+=== agents.yaml
+agents:
+  - {name: A, system_message: be brief, runtime: {kind: command, argv: [cat]}, writes: {a: prompt.system}}
+  - {name: B, system_message: be kind, runtime: {kind: command, argv: [cat]}, writes: {b: prompt.system}}
+=== transition_graph.yaml
+transition_rules:
+  - {source_agent: A, target_agent: B, transition_type: after_turn}
+  - {source_agent: B, target_agent: terminate, transition_type: after_turn, transition_target: TerminateTarget}
+"#,
+    );
+    let checked = project.run(&["check", "W", "--json"]);
+    let checked: Value = serde_json::from_str(&checked.stdout).expect("it is data");
+    let mut text = String::new();
+    for it in checked.as_array().into_iter().flatten() {
+        text.push_str(&format!("{}\n", it["message"]));
+    }
+    let ran = project.run(&["W", "--json"]);
+    let value: Value = serde_json::from_str(&ran.stdout).unwrap_or_default();
+    text.push_str(&format!("{}\n", value["status"]));
+    for name in ["style", "seen", "a", "b"] {
+        text.push_str(&format!("{name}: {}\n", value["context"][name]));
+    }
+    for line in ran.stderr.lines().filter(|it| it.contains("warning")) {
+        let said = line.split_once(']').map_or(line, |it| it.1);
+        text.push_str(&format!("{}\n", said.trim()));
+    }
+    expect![[r#"
+        "the file `gone.py` of this tool is not there"
+        "the functions of `../shared.py` are accepted but not run: the file lies outside the workflow's folder"
+        "completed"
+        style: "plain"
+        seen: ["A","B","B"]
+        a: "be brief\n\nSEEN: [\"A\"]\nSTYLE: plain [plain]"
+        b: "BE KIND\n\nA: \"BE BRIEF\\N\\NSEEN: [\\\"A\\\"]\\NSTYLE: PLAIN [PLAIN]\"\nSEEN: [\"A\",\"B\"]\nSTYLE: PLAIN [PLAIN]"
+        warning   the prompt function `broken` of `A` is left out: KeyError: 'x' (tools/points.py, line 13, in broken)
+        warning   the prompt function `loud` of `B` is left out: the file `gone.py` of this tool is not there
+        warning   the lifecycle tool `late` failed: RuntimeError: too late (tools/points.py, line 5, in late)
+    "#]].assert_eq(&text);
+}

@@ -79,6 +79,7 @@ pub(crate) fn bundle(files: &str) -> Bundle {
         context_variables: part(FileKind::ContextVariables, &texts),
         structured_outputs: part(FileKind::StructuredOutputs, &texts),
         tools: part(FileKind::Tools, &texts),
+        middleware: part(FileKind::Middleware, &texts),
         project,
     };
     let mut names = texts.keys();

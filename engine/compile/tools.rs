@@ -4,20 +4,28 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value};
 
-use super::Compiler;
+use super::{Batch, Compiler};
 use crate::{
     contract::{
         name::Name,
-        tools::{AgentOrAgents, Outcome, Tool, ToolType, Tools as Written},
+        tools::{AgentOrAgents, LifecycleTrigger, Outcome, Tool, ToolType, Tools as Written},
     },
     diagnostic::{Code, Diagnostic, Place},
     load::Part,
 };
 
+/// How long a function may take that its author sets no limit for.
+const TIMEOUT: Duration = Duration::from_secs(60);
+const MAX_RESULT_BYTES: usize = 64 << 10;
+
 /// The tools of a workflow.
 #[derive(Debug, Clone, Default)]
 pub struct ToolSpecs {
     pub tools: Vec<ToolSpec>,
+    /// Functions that run at certain points of a run.
+    pub lifecycle: Vec<LifecycleSpec>,
+    /// Functions that rewrite prompts, in order.
+    pub prompts: Vec<PromptSpec>,
     /// The environment variables that they may see.
     pub env: Vec<Name>,
     /// The workflow's folder, which their paths start at.
@@ -46,6 +54,27 @@ pub struct ToolSpec {
     pub at: Place,
 }
 
+/// A function that runs at a certain point of a run.
+#[derive(Debug, Clone)]
+pub struct LifecycleSpec {
+    pub trigger: LifecycleTrigger,
+    /// The agent it belongs to, or all.
+    pub agent: Option<String>,
+    pub tool: ToolSpec,
+}
+
+/// A function that rewrites prompts.
+#[derive(Debug, Clone)]
+pub struct PromptSpec {
+    /// The agent whose prompts it rewrites, or all.
+    pub agent: Option<String>,
+    /// Without it, the function is one of a module.
+    pub file: Option<String>,
+    pub function: String,
+    /// Where it is written.
+    pub at: Place,
+}
+
 /// What a call of a tool does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Does {
@@ -56,15 +85,17 @@ pub enum Does {
 }
 
 impl Compiler<'_> {
-    pub(super) fn tools(&mut self) -> ToolSpecs {
+    pub(super) fn tools(&mut self, batches: &[Batch]) -> ToolSpecs {
         let mut tools = ToolSpecs {
             folder: self.bundle.folder.clone(),
             project: self.bundle.project.root.clone(),
             ..ToolSpecs::default()
         };
+        tools.prompts = self.prompts(batches);
         let Some(part) = &self.bundle.tools else {
             return tools;
         };
+        tools.lifecycle = self.lifecycle(part);
         tools.env.clone_from(&part.value.env);
         for (ix, tool) in part.value.tools.iter().enumerate() {
             let at = format!("/tools/{ix}");
@@ -142,6 +173,88 @@ impl Compiler<'_> {
             return None;
         }
         Some(found)
+    }
+
+    fn lifecycle(&mut self, part: &Part<Written>) -> Vec<LifecycleSpec> {
+        let mut specs = Vec::new();
+        for (ix, tool) in part.value.lifecycle_tools.iter().enumerate() {
+            let at = format!("/lifecycle_tools/{ix}");
+            if let Some(agent) = &tool.agent {
+                self.expect_agent(&part.source, &format!("{at}/agent"), agent);
+            }
+            let place = part.at(&format!("{at}/file"));
+            if tool.tool_type != ToolType::Agent_Tool || !self.is_kept_inside(&tool.file, &place) {
+                continue;
+            }
+            specs.push(LifecycleSpec {
+                trigger: tool.trigger,
+                agent: tool.agent.as_ref().map(Name::to_string),
+                tool: ToolSpec {
+                    name: tool.function.as_str().into(),
+                    agents: Vec::new(),
+                    does: Does::Function {
+                        file: tool.file.to_string(),
+                        function: tool.function.to_string(),
+                    },
+                    description: None,
+                    parameters: None,
+                    auto: true,
+                    bound: false,
+                    outcome: None,
+                    timeout: TIMEOUT,
+                    max_result_bytes: MAX_RESULT_BYTES,
+                    at: place,
+                },
+            });
+        }
+        specs
+    }
+
+    fn prompts(&mut self, batches: &[Batch]) -> Vec<PromptSpec> {
+        let Some(part) = &self.bundle.middleware else {
+            return Vec::new();
+        };
+        let mut specs = Vec::new();
+        for (ix, written) in part.value.prompt_middleware.iter().enumerate() {
+            let at = format!("/prompt_middleware/{ix}");
+            let is_for_all = written.agent.eq_ignore_ascii_case("all");
+            if !is_for_all {
+                self.expect_agent(&part.source, &format!("{at}/agent"), &written.agent);
+            }
+            let place = part.at(&at);
+            let mut workers = batches.iter().flat_map(|it| &it.allowed);
+            if workers.any(|it| is_for_all || *it == *written.agent) {
+                let message = format!(
+                    "`{}` rewrites no prompt of a task: prompt functions run outside batches alone",
+                    written.function
+                );
+                self.push(Diagnostic::warning(Code::NotActedOn, message).at(place.clone()));
+            }
+            if let Some(file) = &written.filename
+                && !self.is_kept_inside(file, &place)
+            {
+                continue;
+            }
+            specs.push(PromptSpec {
+                agent: (!is_for_all).then(|| written.agent.to_string()),
+                file: written.filename.as_ref().map(Name::to_string),
+                function: written.function.to_string(),
+                at: place,
+            });
+        }
+        specs
+    }
+
+    /// Notes a function of a file outside the workflow's folder: the predecessor shares some, and this version does not.
+    fn is_kept_inside(&mut self, file: &str, at: &Place) -> bool {
+        let is_inside = is_inside(file);
+        if !is_inside {
+            let message = format!(
+                "the functions of `{file}` are accepted but not run: the file lies outside the workflow's folder"
+            );
+            self.push(Diagnostic::warning(Code::NotActedOn, message).at(at.clone()));
+        }
+        is_inside
     }
 
     /// A model that calls a tool says its name and no more.

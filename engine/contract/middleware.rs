@@ -6,13 +6,12 @@ use serde_json::{Value, json};
 
 use super::name::Name;
 
-/// Functions that rewrite prompts. They are read; this version does not run them.
+/// Functions that rewrite the instruction of an agent before it is asked.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(title = "Middleware", example = example())]
 pub struct Middleware {
     /// The functions, in the order they run.
-    #[schemars(extend("x-not-acted-on" = "this version does not run prompt functions"))]
     pub prompt_middleware: Vec<PromptMiddleware>,
 }
 
@@ -25,7 +24,7 @@ pub struct PromptMiddleware {
     /// The Python file, in the folder `tools` of the workflow. Without it, `function` names a module too.
     #[serde(default)]
     pub filename: Option<Name>,
-    /// The function.
+    /// The function. It is called with the agent, whose `name`, `system_message` and `context_variables` it may read, and with the messages. A text that it returns, or gives to the agent's `update_system_message`, is the instruction from then on.
     pub function: Name,
 }
 

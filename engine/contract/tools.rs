@@ -14,7 +14,6 @@ pub struct Tools {
     /// The tools.
     pub tools: Vec<Tool>,
     /// Functions that run at certain points of a run.
-    #[schemars(extend("x-not-acted-on" = "this version does not run lifecycle tools"))]
     pub lifecycle_tools: Vec<LifecycleTool>,
     /// The environment variables that tools may see, besides `PATH`, `HOME`, `LANG`, `TMPDIR` and `SYSTEMROOT`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -164,7 +163,7 @@ pub struct LifecycleTool {
     /// The agent it belongs to, or null.
     #[serde(default)]
     pub agent: Option<Name>,
-    /// The Python file.
+    /// The Python file, in the folder `tools` of the workflow.
     pub file: Name,
     /// The function in that file.
     pub function: Name,

@@ -1,4 +1,4 @@
-//! Runs an agent's tools on its output.
+//! Runs an agent's tools on its output, and functions at certain points of a run.
 //!
 //! **Invariant:** what came of a call is in the journal before it changes anything; a call that is there is not made again.
 
@@ -7,10 +7,12 @@ use std::{sync::Arc, time::Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Run, Stop};
+use super::{Hear, Run, Stop};
 use crate::{
     context::{Json, RESERVED},
-    contract::tools::Outcome,
+    contract::tools::{LifecycleTrigger, Outcome},
+    event::RunEvent,
+    prompt::Prompt,
     tool::{Called, Given, Tool, ToolError},
 };
 
@@ -38,27 +40,7 @@ impl Run<'_> {
     ) -> Result<bool, Stop> {
         for tool in self.tools.auto(agent) {
             let name = Arc::clone(&tool.spec.name);
-            let recalled = self.log.recall_tool(self.turn, &name);
-            let done = match recalled.map_err(Stop::Broken)? {
-                Some(done) => done,
-                None => {
-                    let given = self.given(agent);
-                    let begun = Instant::now();
-                    let called = tokio::select! {
-                        () = self.cancel.cancelled() => return Err(Stop::Cancelled),
-                        called = tool.run(output, &given) => called,
-                    };
-                    let done = self.judge_call(&tool, called);
-                    let kept = self
-                        .log
-                        .called(self.turn, agent, &name, begun.elapsed(), &done);
-                    kept.map_err(Stop::Broken)?;
-                    done
-                }
-            };
-            for (variable, value) in &done.changed {
-                self.context.set(variable, value.clone());
-            }
+            let done = self.call(&tool, agent, output).await?;
             let Some(terms) = &tool.spec.outcome else {
                 if done.ok {
                     continue;
@@ -74,6 +56,71 @@ impl Run<'_> {
             }
         }
         Ok(false)
+    }
+
+    /// Runs what the workflow has run at a point of a run.
+    pub(super) async fn at(
+        &mut self,
+        trigger: LifecycleTrigger,
+        agent: Option<&Arc<str>>,
+    ) -> Result<(), Stop> {
+        for tool in self.tools.at(trigger, agent.map(|it| &**it)) {
+            let agent = agent.map_or("", |it| &**it);
+            let done = self.call(&tool, agent, &Value::Object(Map::new())).await?;
+            if !done.ok {
+                let name = &tool.spec.name;
+                let message = format!("the lifecycle tool `{name}` failed: {}", done.text);
+                return Err(Stop::Failed(message));
+            }
+        }
+        Ok(())
+    }
+
+    /// The prompt as the workflow's prompt functions leave it.
+    pub(super) async fn rewritten(
+        &self,
+        agent: &str,
+        prompt: Prompt,
+        hear: Hear<'_>,
+    ) -> Result<Prompt, Stop> {
+        let Prompt { system, user } = prompt;
+        let rewritten = self
+            .tools
+            .rewrite(agent, (system, &user), || self.given(agent));
+        let (system, faults) = tokio::select! {
+            () = self.cancel.cancelled() => return Err(Stop::Cancelled),
+            rewritten = rewritten => rewritten,
+        };
+        for message in faults {
+            hear(&RunEvent::Warning { message });
+        }
+        Ok(Prompt { system, user })
+    }
+
+    /// Calls a tool, unless that was done before, and sets the variables that it set.
+    async fn call(&mut self, tool: &Tool, agent: &str, output: &Value) -> Result<Done, Stop> {
+        let name = &tool.spec.name;
+        let recalled = self.log.recall_tool(self.turn, name);
+        let done = match recalled.map_err(Stop::Broken)? {
+            Some(done) => done,
+            None => {
+                let given = self.given(agent);
+                let begun = Instant::now();
+                let called = tokio::select! {
+                    () = self.cancel.cancelled() => return Err(Stop::Cancelled),
+                    called = tool.run(output, &given) => called,
+                };
+                let done = self.judge_call(tool, called);
+                let took = begun.elapsed();
+                let kept = self.log.called(self.turn, agent, name, took, &done);
+                kept.map_err(Stop::Broken)?;
+                done
+            }
+        };
+        for (variable, value) in &done.changed {
+            self.context.set(variable, value.clone());
+        }
+        Ok(done)
     }
 
     fn given(&self, agent: &str) -> Given {

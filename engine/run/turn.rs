@@ -68,9 +68,14 @@ impl Run<'_> {
                 text: String::from(&*text),
             });
         }
+        // What is kept for a planner that is asked again is the prompt as it was before: it is rewritten anew.
+        let told = match asked.reads_prompt() {
+            true => self.rewritten(agent, first.clone(), hear).await?,
+            false => first.clone(),
+        };
         let done = recalled.rejections;
         let last_attempt = ATTEMPTS.max(done + 1);
-        let mut prompt = first.clone();
+        let mut prompt = told.clone();
         let mut last: Option<Rejection> = None;
         for attempt in done + 1..=last_attempt {
             let request = Request {
@@ -144,7 +149,7 @@ impl Run<'_> {
                 () = sleep(wait) => (),
             }
             if rejection.failure.is_about_the_answer() {
-                prompt = prompt::after(&first, &rejection);
+                prompt = prompt::after(&told, &rejection);
             }
             last = Some(rejection);
         }

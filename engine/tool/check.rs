@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     compile::tools::{Does, ToolSpecs},
-    diagnostic::{Code, Diagnostic},
+    diagnostic::{Code, Diagnostic, Place},
 };
 
 /// How much of a file is looked at.
@@ -17,7 +17,8 @@ const MAX_BYTES: u64 = 4 << 20;
 /// Files and functions that are not there, and parameters that are no JSON Schema.
 pub fn check(specs: &ToolSpecs) -> Vec<Diagnostic> {
     let mut faults = Vec::new();
-    for spec in &specs.tools {
+    let lifecycle = specs.lifecycle.iter().map(|it| &it.tool);
+    for spec in specs.tools.iter().chain(lifecycle) {
         let name = &spec.name;
         if let Some(parameters) = &spec.parameters
             && let Err(error) = jsonschema::validator_for(&parameters.clone().into())
@@ -28,26 +29,36 @@ pub fn check(specs: &ToolSpecs) -> Vec<Diagnostic> {
         let Does::Function { file, function } = &spec.does else {
             continue;
         };
-        let fault = match find(&specs.folder, file) {
-            Err(why) => Some(why),
-            Ok(found) => match defines(&specs.folder.join(found), function) {
-                true => None,
-                false => Some(format!("the file `{file}` has no function `{function}`")),
-            },
-        };
-        if let Some(message) = fault {
-            faults.push(Diagnostic::warning(Code::MissingFile, message).at(spec.at.clone()));
+        faults.extend(missing(specs, file, function, &spec.at));
+    }
+    for spec in &specs.prompts {
+        if let Some(file) = &spec.file {
+            faults.extend(missing(specs, file, &spec.function, &spec.at));
         }
     }
     faults
 }
 
+fn missing(specs: &ToolSpecs, file: &str, function: &str, at: &Place) -> Option<Diagnostic> {
+    let message = match find(&specs.folder, file) {
+        Err(why) => why,
+        Ok(found) if defines(&specs.folder.join(&found), function) => return None,
+        Ok(_) => format!("the file `{file}` has no function `{function}`"),
+    };
+    Some(Diagnostic::warning(Code::MissingFile, message).at(at.clone()))
+}
+
 /// The files of functions and programs that are there.
 pub fn files(specs: &ToolSpecs) -> Vec<PathBuf> {
-    let paths = specs.tools.iter().flat_map(|spec| match &spec.does {
+    let lifecycle = specs.lifecycle.iter().map(|it| &it.tool);
+    let tools = specs.tools.iter().chain(lifecycle);
+    let paths = tools.flat_map(|spec| match &spec.does {
         Does::Function { file, .. } => find(&specs.folder, file).into_iter().collect(),
         Does::Program { argv } => argv.clone(),
     });
+    let prompts = specs.prompts.iter().filter_map(|it| it.file.as_ref());
+    let prompts = prompts.filter_map(|it| find(&specs.folder, it).ok());
+    let paths = paths.chain(prompts);
     paths.map(|it| specs.folder.join(it)).collect()
 }
 

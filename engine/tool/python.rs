@@ -84,12 +84,13 @@ impl Python {
     /// Asks for what a request says of a function.
     pub(super) async fn ask(
         &self,
-        file: &str,
+        file: Option<&str>,
         function: &str,
         mut request: Value,
         limit: Duration,
     ) -> Result<Value, ToolError> {
-        request["file"] = json!(check::find(&self.folder, file).map_err(ToolError)?);
+        let file = file.map(|it| check::find(&self.folder, it)).transpose();
+        request["file"] = json!(file.map_err(ToolError)?);
         request["function"] = json!(function);
         let mut call = Call {
             python: self,

@@ -107,6 +107,7 @@ fn world(tools: Vec<ToolSpec>) -> World {
         env: vec![crate::contract::name::Name::from_static("TOOL_SEEN")],
         folder: folder.path().to_owned(),
         project: folder.path().to_owned(),
+        ..ToolSpecs::default()
     };
     let path = std::env::var("PATH").unwrap();
     let env = Env::fixed([("PATH", &*path), ("TOOL_SEEN", "1"), ("TOOL_SECRET", "2")]);
