@@ -236,3 +236,12 @@ transition_rules:
         warning   the lifecycle tool `late` failed: RuntimeError: too late (tools/points.py, line 5, in late)
     "#]].assert_eq(&text);
 }
+
+#[test]
+fn check_says_that_the_prompts_of_tasks_are_not_rewritten() {
+    let middleware = "=== middleware.yaml\nprompt_middleware: [{agent: W, filename: plans.py, function: review}]\n";
+    let project = Project::of(&format!("{FILES}{middleware}"));
+    let checked = project.run(&["check", "W", "--json"]);
+    let checked: Value = serde_json::from_str(&checked.stdout).expect("it is data");
+    expect![[r#""MZ208" "`review` rewrites no prompt of a task: prompt functions run outside batches alone""#]].assert_eq(&format!("{} {}", checked[0]["code"], checked[0]["message"]));
+}
