@@ -13,114 +13,11 @@ use crate::{
     usage::Usage,
 };
 
+mod failure;
 pub mod files;
 pub mod read;
 
-/// Why an attempt brought nothing that could be used. The word is what `failure_kind` says in the results.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Failure {
-    RateLimited,
-    Overloaded,
-    Timeout,
-    Connection,
-    Authentication,
-    NotFound,
-    BadRequest,
-    Refused,
-    Truncated,
-    Empty,
-    NotJson,
-    WrongShape,
-    WrongTask,
-    OutsideOwnedPaths,
-    TooLong,
-    ProgramFailed,
-    TemplateFailed,
-    /// An attempt ended in a panic: our own mistake.
-    Internal,
-}
-
-impl Failure {
-    const ALL: [Failure; 18] = [
-        Failure::RateLimited,
-        Failure::Overloaded,
-        Failure::Timeout,
-        Failure::Connection,
-        Failure::Authentication,
-        Failure::NotFound,
-        Failure::BadRequest,
-        Failure::Refused,
-        Failure::Truncated,
-        Failure::Empty,
-        Failure::NotJson,
-        Failure::WrongShape,
-        Failure::WrongTask,
-        Failure::OutsideOwnedPaths,
-        Failure::TooLong,
-        Failure::ProgramFailed,
-        Failure::TemplateFailed,
-        Failure::Internal,
-    ];
-
-    /// What [`Failure::as_str`] stands for.
-    pub fn from_word(word: &str) -> Option<Failure> {
-        Failure::ALL.into_iter().find(|it| it.as_str() == word)
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Failure::RateLimited => "rate_limited",
-            Failure::Overloaded => "overloaded",
-            Failure::Timeout => "timeout",
-            Failure::Connection => "connection",
-            Failure::Authentication => "authentication",
-            Failure::NotFound => "not_found",
-            Failure::BadRequest => "bad_request",
-            Failure::Refused => "refused",
-            Failure::Truncated => "truncated",
-            Failure::Empty => "empty",
-            Failure::NotJson => "not_json",
-            Failure::WrongShape => "wrong_shape",
-            Failure::WrongTask => "wrong_task",
-            Failure::OutsideOwnedPaths => "outside_owned_paths",
-            Failure::TooLong => "too_long",
-            Failure::ProgramFailed => "program_failed",
-            Failure::TemplateFailed => "template_failed",
-            Failure::Internal => "internal",
-        }
-    }
-
-    /// Whether the same question could get a better answer.
-    pub fn is_worth_a_retry(self) -> bool {
-        !matches!(
-            self,
-            Failure::Authentication
-                | Failure::NotFound
-                | Failure::BadRequest
-                | Failure::TemplateFailed
-        )
-    }
-
-    /// Whether the next attempt is shown what was wrong with this answer.
-    pub fn is_about_the_answer(self) -> bool {
-        matches!(
-            self,
-            Failure::Truncated
-                | Failure::Empty
-                | Failure::NotJson
-                | Failure::WrongShape
-                | Failure::WrongTask
-                | Failure::OutsideOwnedPaths
-                | Failure::TooLong
-        )
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+pub use failure::{Failure, Whose};
 
 /// An attempt that brought nothing that could be used.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -25,6 +25,7 @@ use crate::{contract::runtime::Structured, shape::Shape};
 mod answer;
 mod http;
 mod later;
+mod meaning;
 
 const OPENAI: &str = "https://api.openai.com/v1";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -22,7 +22,7 @@ CASES = [
     ("503, ask again in 1 s", [fail(503, retry_after=1)], 0, ["overloaded"], 1),
     ("500 twice", [fail(500, times=2)], 0, ["overloaded"] * 2, 0),
     ("500 for good", [fail(500, times=None)], 1, ["overloaded"] * 3, 0),
-    ("429 without money", [fail(429, code="insufficient_quota")], 1, ["bad_request"], 0),
+    ("429 without money", [fail(429, code="insufficient_quota")], 1, ["quota"], 0),
     ("400", [fail(400)], 1, ["bad_request"], 0),
     ("401", [fail(401)], 1, ["authentication"], 0),
     ("404", [fail(404)], 1, ["not_found"], 0),

@@ -12,7 +12,7 @@ use async_openai::{error::OpenAIError, middleware::HttpRequestFactory};
 use reqwest::Response;
 use serde_json::Value;
 
-use super::later;
+use super::{later, meaning};
 use crate::{
     accept::{Failure, Rejection},
     prompt::cut,
@@ -67,23 +67,23 @@ impl tower::Service<HttpRequestFactory> for Once {
 #[derive(Debug)]
 pub(super) struct HttpFailure {
     status: u16,
+    failure: Failure,
     retry_after: Option<Duration>,
     said: String,
-    /// No waiting brings money back.
-    is_out_of_money: bool,
 }
 
 impl HttpFailure {
     fn new(status: u16, body: &Value) -> HttpFailure {
+        // Google's endpoint puts its errors into a list.
+        let body = body.get(0).unwrap_or(body);
         let places = ["/error/message", "/message", "/error", "/detail", ""];
         let mut said = places.iter().filter_map(|it| body.pointer(it)?.as_str());
-        let kinds = ["/error/code", "/error/type"].iter();
-        let mut kinds = kinds.filter_map(|it| body.pointer(it)?.as_str());
+        let said = said.next().unwrap_or_default().trim().to_owned();
         HttpFailure {
             status,
-            retry_after: later::in_body(body),
-            said: said.next().unwrap_or_default().trim().to_owned(),
-            is_out_of_money: kinds.any(|it| it == "insufficient_quota"),
+            failure: meaning::of(status, body, &said),
+            retry_after: later::in_body(body, &said),
+            said,
         }
     }
 
@@ -105,21 +105,15 @@ impl HttpFailure {
         if !said.is_empty() {
             message.push_str(&format!(": {}", cut(&said, MAX_SAID)));
         }
-        let mut rejection = Rejection::new(self.failure(), message);
-        rejection.retry_after = self.retry_after;
-        rejection
-    }
-
-    fn failure(&self) -> Failure {
-        match self.status {
-            401 | 403 => Failure::Authentication,
-            404 => Failure::NotFound,
-            408 => Failure::Timeout,
-            429 if self.is_out_of_money => Failure::BadRequest,
-            429 => Failure::RateLimited,
-            500.. => Failure::Overloaded,
-            _ => Failure::BadRequest,
+        if self.retry_after.is_some_and(|it| it > later::LONGEST) {
+            let longest = later::LONGEST.as_secs();
+            message.push_str(&format!(
+                "; it asks for a longer wait than {longest} seconds, which is the longest there is"
+            ));
         }
+        let mut rejection = Rejection::new(self.failure, message);
+        rejection.retry_after = self.retry_after.map(|it| it.min(later::LONGEST));
+        rejection
     }
 }
 

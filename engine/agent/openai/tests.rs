@@ -9,7 +9,7 @@ use tokio::{
 };
 
 use super::super::{Agent, Request, Usage, env::Env, testing};
-use crate::shape;
+use crate::{accept::Failure, shape};
 
 const KEY: &str = "sk-test-5EcReT";
 
@@ -210,6 +210,77 @@ async fn statuses() {
     .await;
 }
 
+/// What the attempt fails with when an endpoint responds so.
+#[tokio::test]
+async fn kinds_of_failure() {
+    let code = |word: &str| json!({ "error": { "code": word } });
+    let kind = |word: &str| json!({ "error": { "type": word } });
+    let said = |text: &str| json!({ "error": { "message": text, "code": 400 } });
+    let none = || json!({});
+    let cases = [
+        ("302 Found", none(), Failure::BadRequest),
+        ("400 Bad", none(), Failure::BadRequest),
+        (
+            "400 Bad",
+            code("context_length_exceeded"),
+            Failure::ContextTooLong,
+        ),
+        (
+            "400 Bad",
+            kind("exceed_context_size_error"),
+            Failure::ContextTooLong,
+        ),
+        (
+            "400 Bad",
+            said("This model's maximum context length is 8 tokens"),
+            Failure::ContextTooLong,
+        ),
+        ("400 Bad", code("content_filter"), Failure::ContentFiltered),
+        ("400 Bad", code("model_not_found"), Failure::NotFound),
+        ("400 Bad", code("invalid_api_key"), Failure::Authentication),
+        ("401 Unauthorized", none(), Failure::Authentication),
+        ("402 Payment", none(), Failure::Quota),
+        ("403 Forbidden", none(), Failure::Authentication),
+        ("403 Forbidden", code("insufficient_quota"), Failure::Quota),
+        ("404 Not Found", none(), Failure::NotFound),
+        ("405 Not Allowed", none(), Failure::BadRequest),
+        ("408 Timeout", none(), Failure::Timeout),
+        ("409 Conflict", none(), Failure::Overloaded),
+        ("410 Gone", none(), Failure::NotFound),
+        ("413 Too Large", none(), Failure::ContextTooLong),
+        ("422 Unprocessable", none(), Failure::BadRequest),
+        ("425 Too Early", none(), Failure::Overloaded),
+        ("429 Too Many", none(), Failure::RateLimited),
+        ("429 Too Many", kind("insufficient_quota"), Failure::Quota),
+        (
+            "429 Too Many",
+            json!([code("billing_not_active")]),
+            Failure::Quota,
+        ),
+        ("500 Error", none(), Failure::Overloaded),
+        ("501 Not Implemented", none(), Failure::BadRequest),
+        ("502 Bad Gateway", none(), Failure::Overloaded),
+        ("503 Unavailable", none(), Failure::Overloaded),
+        ("504 Gateway Timeout", none(), Failure::Overloaded),
+        (
+            "529 Overloaded",
+            kind("overloaded_error"),
+            Failure::Overloaded,
+        ),
+        // Errors with the status of success.
+        ("200 OK", code("rate_limit_exceeded"), Failure::RateLimited),
+        ("200 OK", kind("insufficient_quota"), Failure::Quota),
+        ("200 OK", said("no"), Failure::BadRequest),
+    ];
+    for (status, body, expected) in cases {
+        let (url, served) = endpoint(http(status, &body.to_string())).await;
+        let answer = model(&url, json!({})).ask(testing::question()).await;
+        served.await.unwrap();
+        let rejection = answer.unwrap_err();
+        assert_eq!(rejection.failure, expected, "{status} {body}: {rejection}");
+    }
+}
+
 #[tokio::test]
 async fn long_complaints_are_cut() {
     let (url, served) = endpoint(http("418 Teapot", &"é".repeat(20_000))).await;
@@ -245,10 +316,30 @@ async fn limits() {
         expect!["overloaded: the endpoint answered with status 503 (after 9s)"],
     )
     .await;
+    check(
+        http("429 Too Many\r\nretry-after: 1e9", ""),
+        expect!["rate_limited: the endpoint answered with status 429; it asks for a longer wait than 600 seconds, which is the longest there is (after 600s)"],
+    )
+    .await;
+    check(
+        http("429 Too Many\r\nretry-after: NaN", ""),
+        expect!["rate_limited: the endpoint answered with status 429"],
+    )
+    .await;
+    check(
+        http(
+            "429 Too Many",
+            r#"{"error": {"message": "try again in 20ms"}}"#,
+        ),
+        expect![
+            "rate_limited: the endpoint answered with status 429: try again in 20ms (after 20ms)"
+        ],
+    )
+    .await;
     let quota = json!({ "error": { "code": "insufficient_quota", "message": "pay first" } });
     check(
         http("429 Too Many", &quota.to_string()),
-        expect!["bad_request: the endpoint answered with status 429: pay first"],
+        expect!["quota: the endpoint answered with status 429: pay first"],
     )
     .await;
 }

@@ -1,0 +1,195 @@
+//! The kinds of failure, for every runtime, and what follows from each.
+
+use std::fmt;
+
+/// Why an attempt brought nothing that could be used. The word is what `failure_kind` says in the results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Failure {
+    RateLimited,
+    Quota,
+    Overloaded,
+    Timeout,
+    Connection,
+    Authentication,
+    NotFound,
+    BadRequest,
+    ContextTooLong,
+    ContentFiltered,
+    Refused,
+    Truncated,
+    Empty,
+    NotJson,
+    WrongShape,
+    WrongTask,
+    OutsideOwnedPaths,
+    TooLong,
+    ProgramFailed,
+    TemplateFailed,
+    /// An attempt ended in a panic: our own mistake.
+    Internal,
+}
+
+/// Whose trouble a failure is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// Whoever asks the same endpoint now meets it too.
+    Endpoints,
+    /// This task's alone.
+    Tasks,
+}
+
+/// What follows from a failure.
+struct Facts {
+    word: &'static str,
+    again: bool,
+    shown: bool,
+    whose: Whose,
+    meaning: &'static str,
+}
+
+impl Failure {
+    pub const ALL: [Failure; 21] = [
+        Failure::RateLimited,
+        Failure::Quota,
+        Failure::Overloaded,
+        Failure::Timeout,
+        Failure::Connection,
+        Failure::Authentication,
+        Failure::NotFound,
+        Failure::BadRequest,
+        Failure::ContextTooLong,
+        Failure::ContentFiltered,
+        Failure::Refused,
+        Failure::Truncated,
+        Failure::Empty,
+        Failure::NotJson,
+        Failure::WrongShape,
+        Failure::WrongTask,
+        Failure::OutsideOwnedPaths,
+        Failure::TooLong,
+        Failure::ProgramFailed,
+        Failure::TemplateFailed,
+        Failure::Internal,
+    ];
+
+    #[rustfmt::skip]
+    const fn facts(self) -> Facts {
+        use Whose::{Endpoints, Tasks};
+        const AGAIN: bool = true;
+        const NEVER: bool = false;
+        const SHOWN: bool = true;
+        const UNSEEN: bool = false;
+        const fn row(word: &'static str, again: bool, shown: bool, whose: Whose, meaning: &'static str) -> Facts {
+            Facts { word, again, shown, whose, meaning }
+        }
+        match self {
+            Failure::RateLimited => row("rate_limited", AGAIN, UNSEEN, Endpoints, "the endpoint asks to slow down"),
+            Failure::Quota => row("quota", NEVER, UNSEEN, Endpoints, "the account has no money or quota left"),
+            Failure::Overloaded => row("overloaded", AGAIN, UNSEEN, Endpoints, "the endpoint is too busy, or broke"),
+            Failure::Timeout => row("timeout", AGAIN, UNSEEN, Tasks, "no answer in time"),
+            Failure::Connection => row("connection", AGAIN, UNSEEN, Endpoints, "the endpoint cannot be reached, or the connection broke"),
+            Failure::Authentication => row("authentication", NEVER, UNSEEN, Endpoints, "the key was refused"),
+            Failure::NotFound => row("not_found", NEVER, UNSEEN, Tasks, "there is no such model, address or program"),
+            Failure::BadRequest => row("bad_request", NEVER, UNSEEN, Tasks, "the endpoint does not understand the request"),
+            Failure::ContextTooLong => row("context_too_long", NEVER, UNSEEN, Tasks, "the question is longer than the model's context"),
+            Failure::ContentFiltered => row("content_filtered", NEVER, UNSEEN, Tasks, "the endpoint's filter refused the question"),
+            Failure::Refused => row("refused", AGAIN, UNSEEN, Tasks, "the model declined, or a filter held its answer back"),
+            Failure::Truncated => row("truncated", AGAIN, SHOWN, Tasks, "the answer was cut off"),
+            Failure::Empty => row("empty", AGAIN, SHOWN, Tasks, "the answer says nothing"),
+            Failure::NotJson => row("not_json", AGAIN, SHOWN, Tasks, "the answer holds no JSON"),
+            Failure::WrongShape => row("wrong_shape", AGAIN, SHOWN, Tasks, "the answer does not fit its model"),
+            Failure::WrongTask => row("wrong_task", AGAIN, SHOWN, Tasks, "the answer says that it is for another task"),
+            Failure::OutsideOwnedPaths => row("outside_owned_paths", AGAIN, SHOWN, Tasks, "the answer writes files that are not the task's"),
+            Failure::TooLong => row("too_long", AGAIN, SHOWN, Tasks, "the answer, or a file in it, is too long"),
+            Failure::ProgramFailed => row("program_failed", AGAIN, UNSEEN, Tasks, "the program ended in an error"),
+            Failure::TemplateFailed => row("template_failed", NEVER, UNSEEN, Tasks, "the template cannot be rendered"),
+            Failure::Internal => row("internal", AGAIN, UNSEEN, Tasks, "a mistake of the engine's own"),
+        }
+    }
+
+    /// What [`Failure::as_str`] stands for.
+    pub fn from_word(word: &str) -> Option<Failure> {
+        Failure::ALL.into_iter().find(|it| it.as_str() == word)
+    }
+
+    pub fn as_str(self) -> &'static str {
+        self.facts().word
+    }
+
+    /// Whether the same question could get a better answer.
+    pub fn is_worth_a_retry(self) -> bool {
+        self.facts().again
+    }
+
+    /// Whether the next attempt is shown what was wrong with this answer.
+    pub fn is_about_the_answer(self) -> bool {
+        self.facts().shown
+    }
+
+    /// What happened, in a few words for people.
+    pub fn meaning(self) -> &'static str {
+        self.facts().meaning
+    }
+
+    pub fn whose(self) -> Whose {
+        self.facts().whose
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(failure: Failure) -> String {
+        let Facts {
+            word,
+            again,
+            shown,
+            whose,
+            meaning,
+        } = failure.facts();
+        let again = match (again, shown) {
+            (true, true) => "yes, told why",
+            (true, false) => "yes",
+            (false, _) => "no",
+        };
+        let whose = match whose {
+            Whose::Endpoints => "the endpoint",
+            Whose::Tasks => "the task",
+        };
+        format!("| `{word}` | {meaning} | {again} | {whose} |\n")
+    }
+
+    #[test]
+    fn the_readme_has_the_table() {
+        let head = "| kind | what happened | tried again | concerns |\n|---|---|---|---|\n";
+        let table = format!("{head}{}\n", Failure::ALL.map(row).concat());
+        let readme = include_str!("../../README.md");
+        assert!(
+            readme.contains(&table),
+            "the README should have this table:\n{table}"
+        );
+    }
+
+    #[test]
+    fn every_kind_is_listed_and_has_its_own_word() {
+        for (at, failure) in Failure::ALL.into_iter().enumerate() {
+            assert_eq!(failure as usize, at, "{failure}");
+            assert_eq!(Failure::from_word(failure.as_str()), Some(failure));
+        }
+        assert_eq!(Failure::ALL.last(), Some(&Failure::Internal));
+    }
+
+    #[test]
+    fn what_is_shown_is_tried_again() {
+        for it in Failure::ALL {
+            assert!(it.is_worth_a_retry() || !it.is_about_the_answer(), "{it}");
+        }
+    }
+}
