@@ -9,6 +9,7 @@ pub enum Failure {
     Quota,
     Overloaded,
     Timeout,
+    IdleTimeout,
     Connection,
     Authentication,
     NotFound,
@@ -48,11 +49,12 @@ struct Facts {
 }
 
 impl Failure {
-    pub const ALL: [Failure; 21] = [
+    pub const ALL: [Failure; 22] = [
         Failure::RateLimited,
         Failure::Quota,
         Failure::Overloaded,
         Failure::Timeout,
+        Failure::IdleTimeout,
         Failure::Connection,
         Failure::Authentication,
         Failure::NotFound,
@@ -87,6 +89,7 @@ impl Failure {
             Failure::Quota => row("quota", NEVER, UNSEEN, Endpoints, "the account has no money or quota left"),
             Failure::Overloaded => row("overloaded", AGAIN, UNSEEN, Endpoints, "the endpoint is too busy, or broke"),
             Failure::Timeout => row("timeout", AGAIN, UNSEEN, Tasks, "no answer in time"),
+            Failure::IdleTimeout => row("idle_timeout", AGAIN, UNSEEN, Tasks, "the endpoint fell silent"),
             Failure::Connection => row("connection", AGAIN, UNSEEN, Endpoints, "the endpoint cannot be reached, or the connection broke"),
             Failure::Authentication => row("authentication", NEVER, UNSEEN, Endpoints, "the key was refused"),
             Failure::NotFound => row("not_found", NEVER, UNSEEN, Tasks, "there is no such model, address or program"),

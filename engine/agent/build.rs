@@ -5,6 +5,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use super::{
@@ -90,6 +91,8 @@ pub fn build(runtime: &Runtime, home: &Path, env: &Env) -> Result<Arc<dyn Agent>
             temperature,
             max_output_tokens,
             structured,
+            stream,
+            idle_timeout_seconds,
             extra_body,
         } => {
             let settings = Settings {
@@ -99,6 +102,8 @@ pub fn build(runtime: &Runtime, home: &Path, env: &Env) -> Result<Arc<dyn Agent>
                 temperature: *temperature,
                 max_output_tokens: *max_output_tokens,
                 structured: *structured,
+                stream: *stream,
+                idle_timeout: Duration::from_secs(idle_timeout_seconds.get()),
                 extra_body,
             };
             Ok(Arc::new(OpenAi::new(&settings, env)?))

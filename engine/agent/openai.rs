@@ -7,7 +7,10 @@ use std::{
     collections::BTreeMap,
     net::IpAddr,
     num::NonZeroU64,
-    sync::{Arc, Once},
+    sync::{
+        Arc, Once,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -26,6 +29,7 @@ mod answer;
 mod http;
 mod later;
 mod meaning;
+mod stream;
 
 const OPENAI: &str = "https://api.openai.com/v1";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -39,6 +43,10 @@ pub struct OpenAi {
     /// What every request says.
     body: Value,
     structured: Structured,
+    stream: bool,
+    idle_timeout: Duration,
+    /// Whether the endpoint takes `stream_options`, as far as it is known.
+    takes_options: Arc<AtomicBool>,
     /// Empty if there is none.
     key: Arc<str>,
 }
@@ -55,6 +63,9 @@ pub struct Settings<'a> {
     pub temperature: Option<f64>,
     pub max_output_tokens: Option<NonZeroU64>,
     pub structured: Structured,
+    pub stream: bool,
+    /// The longest silence.
+    pub idle_timeout: Duration,
     /// Goes over every other field but the messages and the response format.
     pub extra_body: &'a BTreeMap<String, Value>,
 }
@@ -81,6 +92,9 @@ impl OpenAi {
             config,
             body,
             structured: settings.structured,
+            stream: settings.stream,
+            idle_timeout: settings.idle_timeout,
+            takes_options: Arc::new(AtomicBool::new(true)),
             key: key.into(),
         })
     }
@@ -105,6 +119,9 @@ impl OpenAi {
         }
         messages.push(json!({ "role": "user", "content": request.prompt.user }));
         body["messages"] = Value::Array(messages);
+        if self.stream && body.get("stream").is_none() {
+            body["stream"] = json!(true);
+        }
         body
     }
 }
@@ -115,12 +132,38 @@ impl Agent for OpenAi {
     }
 
     fn ask(&self, request: Request) -> Answer {
-        let once = http::Once::new(self.http.clone(), request.max_output_bytes);
+        let once = http::Once::new(
+            self.http.clone(),
+            request.max_output_bytes,
+            self.idle_timeout,
+        );
         let client = Client::build(self.http.clone(), self.config.clone()).with_http_service(once);
         let key = Arc::clone(&self.key);
-        let body = self.body(&request);
+        let plain = self.body(&request);
+        let is_streamed = plain["stream"] == json!(true);
+        let takes_options = Arc::clone(&self.takes_options);
         Box::pin(async move {
-            let answer: Result<Value, OpenAIError> = client.chat().create_byot(body).await;
+            let ask = async |body: Value| -> Result<Value, OpenAIError> {
+                client.chat().create_byot(body).await
+            };
+            let mut answer = None;
+            if is_streamed && takes_options.load(Relaxed) {
+                let mut body = plain.clone();
+                if body.get("stream_options").is_none() {
+                    body["stream_options"] = json!({ "include_usage": true });
+                }
+                answer = match ask(body).await {
+                    Err(error) if http::is_about(&error, "stream_options") => {
+                        takes_options.store(false, Relaxed);
+                        None
+                    }
+                    other => Some(other),
+                };
+            }
+            let answer = match answer {
+                Some(answer) => answer,
+                None => ask(plain).await,
+            };
             let answer = answer.map_err(|error| http::rejection(&error, &key))?;
             answer::read(&answer, &request, &key)
         })

@@ -34,6 +34,12 @@ pub enum Runtime {
         /// How the endpoint is asked for a structured output.
         #[serde(default)]
         structured: Structured,
+        /// Whether the answer is sent piece by piece, so that a slow one can be told from a dead one.
+        #[serde(default = "default_stream")]
+        stream: bool,
+        /// The longest silence of the endpoint, in seconds, before the attempt is given up. Without `stream`, the whole answer comes after a silence.
+        #[serde(default = "default_idle_timeout")]
+        idle_timeout_seconds: NonZeroU64,
         /// More fields for the request's body, as the endpoint names them.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         extra_body: BTreeMap<String, Value>,
@@ -77,6 +83,15 @@ pub enum Runtime {
         #[schemars(length(min = 1))]
         replies: Vec<ScriptedReply>,
     },
+}
+
+fn default_stream() -> bool {
+    true
+}
+
+/// Long enough for a model that thinks before it says anything.
+fn default_idle_timeout() -> NonZeroU64 {
+    NonZeroU64::new(120).expect("not zero")
 }
 
 fn default_fuel() -> NonZeroU64 {

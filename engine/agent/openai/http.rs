@@ -12,7 +12,7 @@ use async_openai::{error::OpenAIError, middleware::HttpRequestFactory};
 use reqwest::Response;
 use serde_json::Value;
 
-use super::{later, meaning};
+use super::{later, meaning, stream};
 use crate::{
     accept::{Failure, Rejection},
     prompt::cut,
@@ -31,13 +31,19 @@ pub(super) struct Once {
     client: reqwest::Client,
     /// The longest response that is read, in bytes.
     limit: usize,
+    /// The longest silence.
+    idle: Duration,
 }
 
 impl Once {
     /// For an answer of at most `max_output` bytes. As JSON it may be longer: some endpoints write `é` as `\u00e9`.
-    pub(super) fn new(client: reqwest::Client, max_output: usize) -> Once {
+    pub(super) fn new(client: reqwest::Client, max_output: usize, idle: Duration) -> Once {
         let limit = max_output.saturating_mul(4).saturating_add(MAX_AROUND);
-        Once { client, limit }
+        Once {
+            client,
+            limit,
+            idle,
+        }
     }
 }
 
@@ -51,13 +57,18 @@ impl tower::Service<HttpRequestFactory> for Once {
     }
 
     fn call(&mut self, factory: HttpRequestFactory) -> Self::Future {
-        let Once { client, limit } = self.clone();
+        let Once {
+            client,
+            limit,
+            idle,
+        } = self.clone();
         Box::pin(async move {
             let request = factory.build().await?;
-            let response = client.execute(request).await?;
+            let response = within(idle, client.execute(request)).await??;
             match response.status().is_success() {
-                true => whole(response, limit).await,
-                false => Err(OpenAIError::Boxed(Box::new(complaint(response).await))),
+                true if stream::is_one(&response) => stream::whole(response, limit, idle).await,
+                true => whole(response, limit, idle).await,
+                false => Err(broken(within(idle, complaint(response)).await?)),
             }
         })
     }
@@ -117,9 +128,56 @@ impl HttpFailure {
     }
 }
 
+/// A response that ended, or went wrong, before its answer did.
+#[derive(Debug)]
+pub(super) struct Broken(pub(super) String);
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Broken {}
+
+/// An endpoint that said nothing for so long.
+#[derive(Debug)]
+struct Silent(Duration);
+
+impl fmt::Display for Silent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        write!(f, "the endpoint sent nothing for {seconds} seconds")
+    }
+}
+
+impl std::error::Error for Silent {}
+
+pub(super) fn broken(error: impl std::error::Error + Send + Sync + 'static) -> OpenAIError {
+    OpenAIError::Boxed(Box::new(error))
+}
+
+/// What comes of `work`, if it comes before the silence is too long.
+pub(super) async fn within<T>(
+    idle: Duration,
+    work: impl Future<Output = T>,
+) -> Result<T, OpenAIError> {
+    let came = tokio::time::timeout(idle, work).await;
+    came.map_err(|_| broken(Silent(idle)))
+}
+
+/// Whether the endpoint refused the request for a field of this name.
+pub(super) fn is_about(error: &OpenAIError, field: &str) -> bool {
+    let OpenAIError::Boxed(inner) = error else {
+        return false;
+    };
+    let failure = inner.downcast_ref::<HttpFailure>();
+    failure.is_some_and(|it| matches!(it.status, 400 | 422) && it.said.contains(field))
+}
+
 /// A response that is longer than so many bytes. The rest of it was not read.
 #[derive(Debug)]
-struct TooLong(usize);
+pub(super) struct TooLong(pub(super) usize);
 
 impl fmt::Display for TooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -145,6 +203,10 @@ pub(super) fn rejection(error: &OpenAIError, key: &str) -> Rejection {
                 failure.rejection(key)
             } else if let Some(failure) = inner.downcast_ref::<TooLong>() {
                 Rejection::new(Failure::TooLong, failure.to_string())
+            } else if let Some(failure) = inner.downcast_ref::<Silent>() {
+                Rejection::new(Failure::IdleTimeout, failure.to_string())
+            } else if let Some(failure) = inner.downcast_ref::<Broken>() {
+                Rejection::new(Failure::Connection, failure.to_string())
             } else {
                 Rejection::new(Failure::Connection, "the request could not be sent")
             }
@@ -167,8 +229,12 @@ pub(super) fn rejection(error: &OpenAIError, key: &str) -> Rejection {
 }
 
 /// The response with all of its body in memory, which the client would read however long it is.
-async fn whole(mut response: Response, limit: usize) -> Result<Response, OpenAIError> {
-    let too_long = || OpenAIError::Boxed(Box::new(TooLong(limit)));
+async fn whole(
+    mut response: Response,
+    limit: usize,
+    idle: Duration,
+) -> Result<Response, OpenAIError> {
+    let too_long = || broken(TooLong(limit));
     if response
         .content_length()
         .is_some_and(|it| it > limit as u64)
@@ -176,7 +242,7 @@ async fn whole(mut response: Response, limit: usize) -> Result<Response, OpenAIE
         return Err(too_long());
     }
     let mut bytes = Vec::new();
-    while let Some(piece) = response.chunk().await? {
+    while let Some(piece) = within(idle, response.chunk()).await?? {
         bytes.extend_from_slice(&piece);
         if bytes.len() > limit {
             return Err(too_long());

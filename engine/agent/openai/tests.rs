@@ -11,6 +11,8 @@ use tokio::{
 use super::super::{Agent, Request, Usage, env::Env, testing};
 use crate::{accept::Failure, shape};
 
+mod streams;
+
 const KEY: &str = "sk-test-5EcReT";
 
 /// An endpoint that gives one response to one request, and hands the request over.
@@ -444,15 +446,17 @@ async fn sent(more: Value, request: Request) -> String {
 
 #[tokio::test]
 async fn requests() {
-    expect![[r#"{"model":"m","messages":[{"role":"system","content":"be brief"},{"role":"user","content":"hello"}]}"#]].assert_eq(&sent(json!({}), testing::question()).await);
+    expect![[r#"{"model":"m","messages":[{"role":"system","content":"be brief"},{"role":"user","content":"hello"}],"stream":true,"stream_options":{"include_usage":true}}"#]].assert_eq(&sent(json!({}), testing::question()).await);
     let settings =
         json!({ "temperature": 0.0, "max_output_tokens": 5, "extra_body": { "seed": 1 } });
-    expect![[r#"{"model":"m","temperature":0.0,"max_tokens":5,"seed":1,"messages":[{"role":"system","content":"be brief"},{"role":"user","content":"hello"}]}"#]].assert_eq(&sent(settings, testing::question()).await);
+    expect![[r#"{"model":"m","temperature":0.0,"max_tokens":5,"seed":1,"messages":[{"role":"system","content":"be brief"},{"role":"user","content":"hello"}],"stream":true,"stream_options":{"include_usage":true}}"#]].assert_eq(&sent(settings, testing::question()).await);
+
+    expect![[r#"{"model":"m","messages":[{"role":"system","content":"be brief"},{"role":"user","content":"hello"}]}"#]].assert_eq(&sent(json!({ "stream": false }), testing::question()).await);
 
     let mut request = testing::question();
     request.prompt.system.clear();
     request.shape = Some(Arc::new(shape::decomposition_plan(&[])));
-    expect![[r#"{"model":"m","response_format":{"type":"json_schema","json_schema":{"name":"Plan","schema":"SCHEMA","strict":true}},"messages":[{"role":"user","content":"hello"}]}"#]].assert_eq(&sent(json!({}), request.clone()).await);
+    expect![[r#"{"model":"m","response_format":{"type":"json_schema","json_schema":{"name":"Plan","schema":"SCHEMA","strict":true}},"messages":[{"role":"user","content":"hello"}],"stream":true,"stream_options":{"include_usage":true}}"#]].assert_eq(&sent(json!({}), request.clone()).await);
     expect![[r#"{"model":"m","response_format":{"type":"json_object"},"messages":[{"role":"system","content":"Answer with one JSON value, and nothing else, that fits this ..."#]].assert_eq(&sent(json!({ "structured": "json_object" }), request.clone()).await);
     expect![[r#"{"model":"m","messages":[{"role":"system","content":"Answer with one JSON value, and nothing else, that fits this ..."#]].assert_eq(&sent(json!({ "structured": "prompt" }), request).await);
 }

@@ -1,0 +1,154 @@
+use expect_test::{Expect, expect};
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
+
+use super::{super::super::testing, check, http, is_whole, model};
+
+/// A response of these pieces, each on a line of its own.
+fn streamed(pieces: &[&str]) -> String {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+    let lines = pieces.iter().map(|it| format!("data: {it}\n\n"));
+    format!("{head}: here it comes\r\n\r\n{}", lines.collect::<String>())
+}
+
+#[tokio::test]
+async fn streams() {
+    let hello = r#"{"choices": [{"index": 0, "delta": {"content": "hel"}}, {"index": 1, "delta": {"content": "x"}}], "usage": null}"#;
+    let end = |reason: &str| {
+        format!(r#"{{"choices": [{{"delta": {{"content": "lo"}}, "finish_reason": "{reason}"}}]}}"#)
+    };
+    let usage = r#"{"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 2}}"#;
+    let refusal = r#"{"choices": [{"delta": {"refusal": "I cannot"}}]}"#;
+    let error = r#"{"choices": [{"delta": {}, "finish_reason": "error"}], "error": {"code": 429, "message": "slow"}}"#;
+    let (stop, length, filter) = (end("stop"), end("length"), end("content_filter"));
+    let cases: [(&[&str], Expect); 11] = [
+        (
+            &[hello, &stop, usage, "[DONE]"],
+            expect!["hello Usage { input_tokens: 7, output_tokens: 2 }"],
+        ),
+        (
+            &[hello, &stop],
+            expect!["hello Usage { input_tokens: 0, output_tokens: 0 }"],
+        ),
+        (
+            &[hello, "[DONE]", "what?"],
+            expect!["hel Usage { input_tokens: 0, output_tokens: 0 }"],
+        ),
+        (
+            &[hello],
+            expect!["connection: the endpoint's stream ended before its answer did"],
+        ),
+        (
+            &[],
+            expect!["connection: the endpoint's stream ended before its answer did"],
+        ),
+        (
+            &[hello, "{\"choi"],
+            expect![
+                "connection: a piece of the endpoint's stream is not JSON: EOF while parsing a string at line 1 column 6"
+            ],
+        ),
+        (
+            &[hello, &length, usage],
+            expect![
+                "truncated: the answer was cut off at the limit of output tokens Usage { input_tokens: 7, output_tokens: 2 }"
+            ],
+        ),
+        (
+            &[hello, &filter],
+            expect!["refused: the endpoint's content filter held the answer back"],
+        ),
+        (
+            &[refusal, "[DONE]"],
+            expect!["refused: the model declined: I cannot"],
+        ),
+        (&["[DONE]"], expect!["empty: the model's answer is empty"]),
+        (
+            &[hello, error, &stop],
+            expect!["rate_limited: the endpoint answered with status 429: slow"],
+        ),
+    ];
+    for (pieces, expected) in cases {
+        check(streamed(pieces), expected).await;
+    }
+    let long = format!(
+        r#"{{"choices": [{{"delta": {{"content": "{}"}}}}]}}"#,
+        "x".repeat(1 << 20)
+    );
+    check(
+        streamed(&[long.as_str(); 6]),
+        expect!["too_long: the endpoint's response is longer than 5242880 bytes"],
+    )
+    .await;
+    let one_line = streamed(&[&" ".repeat((5 << 20) + 1)]);
+    check(
+        one_line,
+        expect!["connection: the endpoint's stream ended before its answer did"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn silence_is_not_waited_out() {
+    let begun = streamed(&[r#"{"choices": [{"delta": {"content": "hel"}}]}"#]);
+    for said in [
+        "",
+        "HTTP/1.1 200 OK\r\n\r\n{",
+        "HTTP/1.1 500 Error\r\n\r\n{",
+        &begun,
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/v1", listener.local_addr().unwrap());
+        let said = said.to_owned();
+        let served = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut bytes = Vec::new();
+            while !is_whole(&bytes) {
+                assert_ne!(stream.read_buf(&mut bytes).await.unwrap(), 0);
+            }
+            stream.write_all(said.as_bytes()).await.unwrap();
+            // Nothing more comes until the client hangs up.
+            let _ = stream.read_to_end(&mut bytes).await;
+        });
+        let model = model(&url, json!({ "idle_timeout_seconds": 1 }));
+        let answer = model.ask(testing::question()).await;
+        let expected = "idle_timeout: the endpoint sent nothing for 1 seconds";
+        assert_eq!(testing::show(&answer), expected);
+        served.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn options_that_are_refused_are_left_out() {
+    let refused = json!({ "error": { "message": "unknown field stream_options" } });
+    let answer = json!({ "choices": [{ "message": { "content": "hi" } }] });
+    let responses = [
+        http("400 Bad", &refused.to_string()),
+        http("200 OK", &answer.to_string()),
+        http("200 OK", &answer.to_string()),
+    ];
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let served = tokio::spawn(async move {
+        let mut asked_for = Vec::new();
+        for response in responses {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut bytes = Vec::new();
+            while !is_whole(&bytes) {
+                assert_ne!(stream.read_buf(&mut bytes).await.unwrap(), 0);
+            }
+            stream.write_all(response.as_bytes()).await.unwrap();
+            asked_for.push(String::from_utf8_lossy(&bytes).contains("stream_options"));
+        }
+        asked_for
+    });
+    let model = model(&url, json!({}));
+    for _ in 0..2 {
+        let answer = model.ask(testing::question()).await;
+        assert_eq!(testing::show(&answer), "hi");
+    }
+    assert_eq!(served.await.unwrap(), [true, false, false]);
+}
