@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{
     super::{Reply, Request, Usage, capped},
-    http::HttpFailure,
+    http::{HttpFailure, without_key},
 };
 use crate::{
     accept::{Failure, Rejection},
@@ -36,7 +36,8 @@ fn message(answer: &Value, request: &Request, key: &str) -> Result<String, Rejec
     };
     let text = content(choice);
     if let Some(reason) = choice.pointer("/message/refusal").and_then(Value::as_str) {
-        let message = format!("the model declined: {}", cut(reason, MAX_REFUSAL));
+        let reason = without_key(reason, key);
+        let message = format!("the model declined: {}", cut(&reason, MAX_REFUSAL));
         return Err(Rejection::new(Failure::Refused, message));
     }
     match choice.get("finish_reason").and_then(Value::as_str) {

@@ -106,12 +106,9 @@ impl HttpFailure {
         HttpFailure::new(status.unwrap_or(502), body)
     }
 
-    /// What it means for the attempt. An endpoint may quote the key it was sent.
+    /// What it means for the attempt.
     pub(super) fn rejection(&self, key: &str) -> Rejection {
-        let said = match key {
-            "" => self.said.clone(),
-            key => self.said.replace(key, "[key]"),
-        };
+        let said = without_key(&self.said, key);
         let mut message = format!("the endpoint answered with status {}", self.status);
         if !said.is_empty() {
             message.push_str(&format!(": {}", cut(&said, MAX_SAID)));
@@ -125,6 +122,14 @@ impl HttpFailure {
         let mut rejection = Rejection::new(self.failure, message);
         rejection.retry_after = self.retry_after.map(|it| it.min(later::LONGEST));
         rejection
+    }
+}
+
+/// What an endpoint said, which may quote the key it was sent.
+pub(super) fn without_key(said: &str, key: &str) -> String {
+    match key {
+        "" => said.to_owned(),
+        key => said.replace(key, "[key]"),
     }
 }
 

@@ -284,6 +284,32 @@ async fn kinds_of_failure() {
 }
 
 #[tokio::test]
+async fn a_key_that_an_endpoint_quotes_is_not_passed_on() {
+    let quoted = format!("no {KEY}");
+    let refusal = json!({ "choices": [{ "message": { "refusal": quoted } }] });
+    check_body(refusal, expect!["refused: the model declined: no [key]"]).await;
+    let error = json!({ "error": { "code": KEY, "type": KEY, "message": quoted } });
+    check_body(
+        error,
+        expect!["overloaded: the endpoint answered with status 502: no [key]"],
+    )
+    .await;
+    check(
+        http(
+            &format!("302 {KEY}\r\nlocation: http://127.0.0.1:1/{KEY}\r\nretry-after: {KEY}"),
+            KEY,
+        ),
+        expect!["bad_request: the endpoint answered with status 302: [key]"],
+    )
+    .await;
+    check(
+        http("200 OK", &quoted),
+        expect!["connection: the endpoint's answer is no completion: not JSON: expected ident at line 1 column 2"],
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn long_complaints_are_cut() {
     let (url, served) = endpoint(http("418 Teapot", &"é".repeat(20_000))).await;
     let rejection = model(&url, json!({})).ask(testing::question()).await;
