@@ -1,7 +1,7 @@
 //! Runs programs, and leaves nothing of them behind.
 //!
 //! **Invariant:** a program sees none of the environment but what it is allowed to.
-//! **Invariant:** when a program has ended, or is dropped, its whole process group is gone.
+//! **Invariant:** when a program has ended, or is dropped, its whole process group is gone; on Unix also when this process is killed.
 
 use std::{
     ffi::OsString,
@@ -21,6 +21,8 @@ use crate::contract::name::Name;
 
 mod ends;
 pub mod env;
+#[cfg(unix)]
+mod guard;
 
 pub use ends::{Ends, KEPT};
 use env::Env;
@@ -149,6 +151,8 @@ pub struct Group {
     pub child: Box<dyn ChildWrapper>,
     /// The number of a group that is gone may be another's by now.
     is_gone: bool,
+    #[cfg(unix)]
+    watched: Option<guard::Watched>,
 }
 
 impl Group {
@@ -167,8 +171,12 @@ impl Group {
                 .stderr(Stdio::piped());
         });
         let child = wrap.wrap(ProcessGroup::leader()).wrap(KillOnDrop).spawn()?;
-        let is_gone = false;
-        Ok(Group { child, is_gone })
+        Ok(Group {
+            #[cfg(unix)]
+            watched: child.id().map(guard::watch),
+            child,
+            is_gone: false,
+        })
     }
 
     /// Kills all of it.
@@ -183,6 +191,8 @@ impl Group {
     pub fn end(&mut self) {
         self.kill();
         self.is_gone = true;
+        #[cfg(unix)]
+        drop(self.watched.take());
     }
 }
 

@@ -220,12 +220,27 @@ fn a_run_that_is_terminated_leaves_nothing_running_and_goes_on() {
 
 #[cfg(target_os = "linux")]
 #[test]
+fn a_run_that_is_killed_leaves_nothing_running() {
+    let project = Project::of(STUCK);
+    let (mut running, worker) = stuck(&project);
+    signal("-KILL", &running.id().to_string());
+    running.wait().expect("it ends");
+    while !is_gone(&worker) {
+        thread::yield_now();
+    }
+    assert_eq!(project.run(&["resume"]).code, 0);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
 fn what_was_under_way_is_made_again_unless_somebody_wants_to_look_first() {
     let project = Project::of(STUCK);
     let (mut running, worker) = stuck(&project);
     signal("-KILL", &running.id().to_string());
     running.wait().expect("it ends");
-    signal("-KILL", &worker);
+    while !is_gone(&worker) {
+        thread::yield_now();
+    }
     check_refused(
         &project,
         &["resume", "--in-flight", "fail"],

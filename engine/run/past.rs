@@ -279,9 +279,7 @@ impl Reader {
                     self.undone.add(usage);
                 }
                 Step::Attempt(attempt) => self.undone.add(attempt.usage),
-                Step::Session | Step::BatchBegun { .. } | Step::BatchEnded | Step::Tool { .. } => {
-                    ()
-                }
+                Step::Session | Step::BatchBegun { .. } | Step::BatchEnded | Step::Tool { .. } => {}
             }
         }
         self.in_flight.clear();
