@@ -67,15 +67,23 @@ fi
 echo "{\"by\": \"$task\", \"code_files\": [{\"filename\": \"out/$task.txt\", \"content\": \"made by $task\"}]}"
 "#;
 
+/// The tasks that a task depends on.
+fn before(n: usize) -> impl Iterator<Item = usize> {
+    let before = [
+        n.checked_sub(3),
+        n.checked_sub(7).filter(|_| n.is_multiple_of(2)),
+    ];
+    before.into_iter().flatten()
+}
+
 fn project() -> Project {
     let tasks = (0..TASKS).map(|n| {
-        let before = [n.checked_sub(3), n.checked_sub(7).filter(|_| n % 2 == 0)];
         json!({
             "task_id": format!("t{n}"),
             "execution_agent": "Worker",
             "task_prompt": "do",
             "owned_paths": [format!("out/t{n}.txt")],
-            "depends_on": before.iter().flatten().map(|it| format!("t{it}")).collect::<Vec<_>>(),
+            "depends_on": before(n).map(|it| format!("t{it}")).collect::<Vec<_>>(),
         })
     });
     let project = Project::of(WORKFLOW);
@@ -236,6 +244,7 @@ impl Harness {
             return false;
         }
         death.check(&ran);
+        self.check_order(project, death);
         self.deaths.fetch_add(1, Ordering::Relaxed);
         true
     }
@@ -253,6 +262,28 @@ impl Harness {
         let ran = project.run(&arguments);
         assert_eq!(left(project, &ran), self.wanted, "{after:?}");
         self.check_asked(project, before, after);
+    }
+
+    /// Nobody was asked before the answers that come before theirs were recorded.
+    fn check_order(&self, project: &Project, why: Death) {
+        let asked = asked(project);
+        if asked.is_empty() {
+            return;
+        }
+        let recorded = recorded(project);
+        for line in asked {
+            let who = line.split(' ').next().unwrap_or_default();
+            let Some(n) = who.strip_prefix('t').and_then(|it| it.parse().ok()) else {
+                continue;
+            };
+            for before in before(n) {
+                let is_recorded = recorded.contains(&format!("t{before}"));
+                assert!(
+                    is_recorded,
+                    "{why:?}: {line}, and t{before} is not recorded"
+                );
+            }
+        }
     }
 
     fn check_asked(
