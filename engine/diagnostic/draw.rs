@@ -136,13 +136,16 @@ impl Excerpt {
 
         let from = text.floor_char_boundary(start.saturating_sub(SIDE).max(line_start));
         let to = text.floor_char_boundary((start + SIDE).min(line_end));
+        let text = text[from..to].trim_end_matches('\r');
+        // A place may reach over the end of the line, which is not shown.
+        let shown = |at: usize| (at - from).min(text.len());
         let (line, column) = place.line_column();
         Excerpt {
             file: place.file.name.clone(),
             line,
             column,
-            text: printable(text[from..to].trim_end_matches('\r')),
-            span: start - from..end.min(to).max(start) - from,
+            text: printable(text),
+            span: shown(start)..shown(end),
             is_cut: from != line_start,
         }
     }

@@ -59,25 +59,39 @@ fn size_is_bounded_and_large_is_not_slow() {
     "#]].assert_eq(&lines.concat());
 }
 
+/// Any text is a value or a fault, and a fault is drawn with its place.
+fn check_text(text: &str) {
+    let file = decode("f", text.as_bytes().to_vec()).expect("it is UTF-8");
+    for parsed in [Source::parse(&file), Source::parse_json(&file)] {
+        match parsed {
+            Ok(source) => {
+                let value = source.value();
+                let first = value.as_object().and_then(|it| it.keys().next());
+                let at = first.map_or_else(|| pointer("", 0), |it| pointer("", it));
+                let _ = (
+                    source.place(&at).line_column(),
+                    source.key_place(&at).line_column(),
+                );
+            }
+            Err(fault) => {
+                let drawn = crate::diagnostic::draw(&[fault], crate::diagnostic::Style::Plain);
+                assert!(drawn.contains("--> f:"), "{drawn}");
+            }
+        }
+    }
+}
+
+/// The end of the line, which is not shown, is part of the place.
+#[test]
+fn a_place_at_the_end_of_a_line_is_drawn() {
+    check_text("---\n---\n<<\r\r\n  ---\n");
+}
+
 proptest! {
     #[test]
     fn any_text_is_a_value_or_a_fault_in_its_place(
         text in r#"([\[\]{}"':,?&*!|>%@`#~ \t\n\r-]|a|b|: |- |<<|\*a|&a |\n  |---\n|\u{e4}|\u{1f600}|\u{feff}|.){0,40}"#,
     ) {
-        let file = decode("f", text.into_bytes()).expect("it is UTF-8");
-        for parsed in [Source::parse(&file), Source::parse_json(&file)] {
-            match parsed {
-                Ok(source) => {
-                    let value = source.value();
-                    let first = value.as_object().and_then(|it| it.keys().next());
-                    let at = first.map_or_else(|| pointer("", 0), |it| pointer("", it));
-                    let _ = (source.place(&at).line_column(), source.key_place(&at).line_column());
-                }
-                Err(fault) => {
-                    let drawn = crate::diagnostic::draw(&[fault], crate::diagnostic::Style::Plain);
-                    prop_assert!(drawn.contains("--> f:"), "{}", drawn);
-                }
-            }
-        }
+        check_text(&text);
     }
 }
