@@ -170,6 +170,8 @@ impl Group {
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped());
         });
+        #[cfg(unix)]
+        guard::ready();
         let child = wrap.wrap(ProcessGroup::leader()).wrap(KillOnDrop).spawn()?;
         Ok(Group {
             #[cfg(unix)]

@@ -4,6 +4,7 @@ use std::{
     fs,
     process::{Child, Command},
     thread,
+    time::{Duration, Instant},
 };
 
 use expect_test::{Expect, expect};
@@ -170,6 +171,7 @@ agents:
   - name: Worker
     runtime: {kind: command, argv: [sh, worker.sh]}
 === worker.sh
+read -r request
 if [ -e ../../worker ]; then echo '{"done": true}'; exit; fi
 echo $$ > ../../draft; mv ../../draft ../../worker
 exec sleep 1000
@@ -187,6 +189,15 @@ fn stuck(project: &Project) -> (Child, String) {
     }
 }
 
+/// Kills the program when its worker has just been asked, and waits until both are gone.
+#[cfg(target_os = "linux")]
+fn killed(project: &Project) {
+    let (mut running, worker) = stuck(project);
+    signal("-KILL", &running.id().to_string());
+    running.wait().expect("it ends");
+    wait_until_gone(&worker);
+}
+
 #[cfg(target_os = "linux")]
 fn signal(what: &str, pid: &str) {
     // The shell's own: a bare machine has no other.
@@ -202,6 +213,16 @@ fn is_gone(pid: &str) -> bool {
     stat.is_err() || stat.is_ok_and(|it| it.contains(") Z "))
 }
 
+/// One that does not go would hold up everything after it.
+#[cfg(target_os = "linux")]
+fn wait_until_gone(pid: &str) {
+    let begun = Instant::now();
+    while !is_gone(pid) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{pid} goes on");
+        thread::yield_now();
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_run_that_is_terminated_leaves_nothing_running_and_goes_on() {
@@ -209,9 +230,7 @@ fn a_run_that_is_terminated_leaves_nothing_running_and_goes_on() {
     let (mut running, worker) = stuck(&project);
     signal("-TERM", &running.id().to_string());
     assert_eq!(running.wait().expect("it ends").code(), Some(143));
-    while !is_gone(&worker) {
-        thread::yield_now();
-    }
+    wait_until_gone(&worker);
     let ran = project.run(&["resume", "--json"]);
     let value: serde_json::Value = serde_json::from_str(&ran.stdout).expect("one JSON result");
     let done = &value["context"]["work_results"]["a"]["done"];
@@ -222,12 +241,7 @@ fn a_run_that_is_terminated_leaves_nothing_running_and_goes_on() {
 #[test]
 fn a_run_that_is_killed_leaves_nothing_running() {
     let project = Project::of(STUCK);
-    let (mut running, worker) = stuck(&project);
-    signal("-KILL", &running.id().to_string());
-    running.wait().expect("it ends");
-    while !is_gone(&worker) {
-        thread::yield_now();
-    }
+    killed(&project);
     assert_eq!(project.run(&["resume"]).code, 0);
 }
 
@@ -235,12 +249,7 @@ fn a_run_that_is_killed_leaves_nothing_running() {
 #[test]
 fn what_was_under_way_is_made_again_unless_somebody_wants_to_look_first() {
     let project = Project::of(STUCK);
-    let (mut running, worker) = stuck(&project);
-    signal("-KILL", &running.id().to_string());
-    running.wait().expect("it ends");
-    while !is_gone(&worker) {
-        thread::yield_now();
-    }
+    killed(&project);
     check_refused(
         &project,
         &["resume", "--in-flight", "fail"],

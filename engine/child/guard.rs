@@ -1,8 +1,8 @@
 //! Ends programs when this process is killed before it can.
 //!
 //! One guard, a process of its own, is told which process groups there are. It holds the other end of a socket; when
-//! that closes, however we went, it kills the groups that are still listed, and ends. What remains is the moment between
-//! the start of a program and its listing.
+//! that closes, however we went, it kills the groups that are still listed, and ends. A program is given its input after
+//! it is listed: only one that does something before it reads can do so unwatched, for a moment.
 //!
 //! **Invariant:** nobody waits for the guard, and no run fails for want of one.
 
@@ -14,7 +14,7 @@ use std::{
         unix::{net::UnixStream, process::CommandExt},
     },
     process::{Child, Command, Stdio},
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 /// `+ GROUP` lists a group, `- GROUP` takes it from the list.
@@ -46,6 +46,14 @@ struct Guard {
 /// A process group that is killed if this process ends before this value.
 pub(super) struct Watched(u32);
 
+/// Sees to it that there is a guard, so that nobody waits for one who is about to be listed.
+pub(super) fn ready() {
+    let mut guard = lock();
+    if guard.line.is_none() {
+        guard.line = guard.start().ok();
+    }
+}
+
 /// Has a group watched.
 pub(super) fn watch(group: u32) -> Watched {
     tell(|guard| {
@@ -65,8 +73,7 @@ impl Drop for Watched {
 }
 
 fn tell(change: impl FnOnce(&mut Guard) -> String) {
-    // Whoever panicked in between has left nothing half done that matters.
-    let mut guard = GUARD.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut guard = lock();
     let said = change(&mut guard);
     if let Some((line, _)) = &mut guard.line
         && line.write_all(said.as_bytes()).is_ok()
@@ -78,6 +85,11 @@ fn tell(change: impl FnOnce(&mut Guard) -> String) {
     if !guard.groups.is_empty() {
         guard.line = guard.start().ok();
     }
+}
+
+fn lock() -> MutexGuard<'static, Guard> {
+    // Whoever panicked in between has left nothing half done that matters.
+    GUARD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Guard {
