@@ -31,7 +31,7 @@ use env::Env;
 const ENVIRONMENT: &[&str] = &["PATH", "HOME", "LANG", "TMPDIR", "SYSTEMROOT"];
 
 /// How long the pipes of a program are read after it has ended. What it printed is in them by then; only a process that left its group can still hold them open.
-const DRAIN: Duration = Duration::from_millis(500);
+pub const DRAIN: Duration = Duration::from_millis(500);
 
 /// A program that can be started.
 #[derive(Debug, Clone)]

@@ -5,6 +5,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    convert::Infallible,
     path::Path,
     sync::Arc,
     time::Duration,
@@ -33,6 +34,7 @@ mod past;
 mod planning;
 mod results;
 mod reuse;
+mod sessions;
 mod start;
 mod store;
 mod tools;
@@ -44,6 +46,7 @@ pub use past::{Earlier, InFlight, Reader};
 use planning::TaskList;
 pub use planning::{Planned, ask_planner};
 pub use results::Status;
+pub use sessions::Sessions;
 pub use start::{BadInput, initial_context};
 pub use store::{Replace, Store, copy_out};
 
@@ -119,10 +122,7 @@ pub async fn workflow(
         batches: BTreeMap::new(),
         last_answer: None,
     };
-    let stop = match run.begin().await {
-        Ok(()) => run.turns(hear).await?,
-        Err(stop) => stop,
-    };
+    let Err(stop) = run.turns(hear).await;
     let (status, reason, faults) = run.judge(stop)?;
     run.end(status, hear).await?;
     let (completed, tasks) = run.done;
@@ -168,6 +168,20 @@ enum Stop {
     Deadline(String),
     /// The world failed.
     Broken(anyhow::Error),
+}
+
+impl From<anyhow::Error> for Stop {
+    fn from(error: anyhow::Error) -> Stop {
+        Stop::Broken(error)
+    }
+}
+
+/// How a turn ended.
+enum Turned {
+    /// A tool wants the agent to speak again.
+    Again,
+    /// With this as the worst status of its batches, if it had any.
+    Done(Option<Status>),
 }
 
 struct Run<'a> {
@@ -225,13 +239,14 @@ impl Run<'_> {
         Ok(())
     }
 
-    async fn turns(&mut self, hear: Hear<'_>) -> anyhow::Result<Stop> {
+    async fn turns(&mut self, hear: Hear<'_>) -> Result<Infallible, Stop> {
+        self.begin().await?;
         let mut agent = match &self.workflow.first {
             First::Agent(name) => Arc::clone(name),
             First::User => match self.next("user", hear) {
                 Next::Agent(name) => name,
                 _ => {
-                    return Ok(Stop::Failed(
+                    return Err(Stop::Failed(
                         "no transition leads from `user` to an agent".to_owned(),
                     ));
                 }
@@ -244,29 +259,16 @@ impl Run<'_> {
                     "`{agent}` would take turn {}, but `max_turns` is {limit}",
                     limit + 1
                 );
-                return Ok(Stop::Failed(message));
+                return Err(Stop::Failed(message));
             }
             self.turn += 1;
             self.round = 0;
-            if let Err(stop) = self.at(LifecycleTrigger::BeforeAgent, Some(&agent)).await {
-                return Ok(stop);
+            self.at(LifecycleTrigger::BeforeAgent, Some(&agent)).await?;
+            let turned = self.take_turn(&agent, hear).await?;
+            self.at(LifecycleTrigger::AfterAgent, Some(&agent)).await?;
+            if let Turned::Done(worst) = turned {
+                agent = self.after(&agent, worst, hear)?;
             }
-            let turn = self.take_turn(&agent, hear).await?;
-            if turn.is_ok()
-                && let Err(stop) = self.at(LifecycleTrigger::AfterAgent, Some(&agent)).await
-            {
-                return Ok(stop);
-            }
-            let worst = match turn {
-                Ok(Some(worst)) => worst,
-                // It speaks again.
-                Ok(None) => continue,
-                Err(stop) => return Ok(stop),
-            };
-            agent = match self.after(&agent, worst, hear) {
-                Ok(next) => next,
-                Err(stop) => return Ok(stop),
-            };
         }
     }
 
@@ -313,12 +315,8 @@ impl Run<'_> {
         next
     }
 
-    /// One turn, with all that belongs to it. Gives the worst status of its batches; nothing if a tool wants the agent to speak again.
-    async fn take_turn(
-        &mut self,
-        agent: &Arc<str>,
-        hear: Hear<'_>,
-    ) -> anyhow::Result<Result<Option<Option<Status>>, Stop>> {
+    /// One turn, with all that belongs to it.
+    async fn take_turn(&mut self, agent: &Arc<str>, hear: Hear<'_>) -> Result<Turned, Stop> {
         hear(&RunEvent::TurnStarted {
             turn: self.turn,
             agent: Arc::clone(agent),
@@ -338,22 +336,16 @@ impl Run<'_> {
                 prompt: crate::prompt::Prompt::default(),
                 text: String::new(),
             },
-            None => match self.ask(agent, None, hear).await {
-                Ok(spoken) => spoken,
-                Err(stop) => return Ok(Err(stop)),
-            },
+            None => self.ask(agent, None, hear).await?,
         };
-        let speaks_again = match self.save(agent, &spoken.value, hear).await? {
-            Ok(speaks_again) => speaks_again,
-            Err(stop) => return Ok(Err(stop)),
-        };
+        let speaks_again = self.save(agent, &spoken.value, hear).await?;
         hear(&RunEvent::TurnEnded {
             turn: self.turn,
             agent: Arc::clone(agent),
             usage: self.usage.since(before),
         });
         if speaks_again {
-            return Ok(Ok(None));
+            return Ok(Turned::Again);
         }
         let mut worst = None;
         let mut spoken = spoken;
@@ -373,7 +365,7 @@ impl Run<'_> {
                             .set(&batch.status_key, json!(Status::Failed.as_str()));
                         self.batches.insert(batch.id.to_string(), Status::Failed);
                     }
-                    return Ok(Err(stop));
+                    return Err(stop);
                 }
             };
             self.ran.insert(Arc::clone(&batch.id), tasks);
@@ -387,7 +379,7 @@ impl Run<'_> {
             self.context.set(&batch.status_key, json!(status.as_str()));
             self.batches.insert(batch.id.to_string(), status);
             if let Some(stop) = cut_short {
-                return Ok(Err(stop));
+                return Err(stop);
             }
             worst = worst.max(Some(status));
             if status == Status::Failed {
@@ -395,7 +387,7 @@ impl Run<'_> {
             }
         }
         self.last_answer = Some((Arc::clone(agent), spoken.value));
-        Ok(Ok(Some(worst)))
+        Ok(Turned::Done(worst))
     }
 
     /// Does what an agent's answer is for: its save step, its files, its tools. Says whether it is to speak again.
@@ -404,23 +396,17 @@ impl Run<'_> {
         agent: &Arc<str>,
         answer: &Json,
         hear: Hear<'_>,
-    ) -> anyhow::Result<Result<bool, Stop>> {
+    ) -> Result<bool, Stop> {
         let spec = &self.workflow.agents[&**agent];
         let has_tools = !self.tools.auto(agent).is_empty();
         // A plan is large, and as a rule goes nowhere but to its batch.
         if spec.reads == Reads::Plan && spec.writes.is_empty() && !has_tools {
-            return Ok(Ok(false));
+            return Ok(false);
         }
         let value = answer.to_value();
-        if let Err(message) = self.keep(agent, &value) {
-            return Ok(Err(Stop::Failed(message)));
-        }
-        if let Err(message) = self.publish(agent, &value, hear)? {
-            return Ok(Err(Stop::Failed(format!(
-                "the files of `{agent}` cannot be written: {message}"
-            ))));
-        }
-        Ok(self.run_tools(agent, &value).await)
+        self.keep(agent, &value).map_err(Stop::Failed)?;
+        self.publish(agent, &value, hear)?;
+        self.run_tools(agent, &value).await
     }
 
     /// The save step: what the agent says it writes.
@@ -437,26 +423,22 @@ impl Run<'_> {
     }
 
     /// Writes the files that an agent outside a batch answered with.
-    fn publish(
-        &mut self,
-        agent: &str,
-        value: &Value,
-        hear: Hear<'_>,
-    ) -> anyhow::Result<Result<(), String>> {
-        match Output::files_of(value, self.workflow.limits.max_file_bytes) {
-            Ok(files) => {
-                for file in files.iter().filter(|it| self.store.has(it)) {
-                    let message = format!(
-                        "`{agent}` replaces the file `{}`, which this run has written before",
-                        file.path
-                    );
-                    hear(&RunEvent::Warning { message });
-                }
-                self.store.write(&files)?;
-                Ok(Ok(()))
-            }
-            Err(rejection) => Ok(Err(rejection.message)),
+    fn publish(&mut self, agent: &str, value: &Value, hear: Hear<'_>) -> Result<(), Stop> {
+        let files = Output::files_of(value, self.workflow.limits.max_file_bytes);
+        let files = files.map_err(|rejection| {
+            let message = rejection.message;
+            Stop::Failed(format!(
+                "the files of `{agent}` cannot be written: {message}"
+            ))
+        })?;
+        for file in files.iter().filter(|it| self.store.has(it)) {
+            let message = format!(
+                "`{agent}` replaces the file `{}`, which this run has written before",
+                file.path
+            );
+            hear(&RunEvent::Warning { message });
         }
+        Ok(self.store.write(&files)?)
     }
 
     /// The status of the whole run: that of its worst batch, unless something else ended it.

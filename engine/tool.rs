@@ -15,7 +15,7 @@ use tokio::{
 use crate::{
     child::{self, Ended, Program, env::Env},
     compile::tools::{Does, PromptSpec, ToolSpec, ToolSpecs},
-    contract::tools::LifecycleTrigger,
+    contract::tools::{LifecycleTrigger, SECONDS},
     prompt::cut,
 };
 
@@ -28,9 +28,6 @@ use python::Python;
 
 /// The longest result that is read at all, in bytes. What a model is shown of it is the tool's own limit.
 const MAX_BYTES: usize = 4 << 20;
-
-/// How long one prompt function may take.
-const PROMPT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The tools of a workflow, ready to be called.
 #[derive(Debug, Default)]
@@ -154,6 +151,7 @@ impl Tools {
         given: impl Fn() -> Given,
     ) -> (String, Vec<String>) {
         let mut faults = Vec::new();
+        let limit = Duration::from_secs_f64(SECONDS);
         let is_its = |it: &&PromptSpec| it.agent.as_deref().is_none_or(|it| it == agent);
         for spec in self.prompts.iter().filter(is_its) {
             let Some(python) = &self.python else { continue };
@@ -166,10 +164,7 @@ impl Tools {
                 "runtime": given.runtime,
             });
             let file = spec.file.as_deref();
-            match python
-                .ask(file, &spec.function, request, PROMPT_TIMEOUT)
-                .await
-            {
+            match python.ask(file, &spec.function, request, limit).await {
                 Ok(mut answer) => {
                     if let Value::String(text) = answer["text"].take() {
                         system = text;

@@ -8,15 +8,14 @@ use super::{Batch, Compiler};
 use crate::{
     contract::{
         name::Name,
-        tools::{AgentOrAgents, LifecycleTrigger, Outcome, Tool, ToolType, Tools as Written},
+        tools::{
+            AgentOrAgents, LifecycleTrigger, Outcome, RESULT_BYTES, SECONDS, Tool, ToolType,
+            Tools as Written,
+        },
     },
     diagnostic::{Code, Diagnostic, Place},
     load::Part,
 };
-
-/// How long a function may take that its author sets no limit for.
-const TIMEOUT: Duration = Duration::from_secs(60);
-const MAX_RESULT_BYTES: usize = 64 << 10;
 
 /// The tools of a workflow.
 #[derive(Debug, Clone, Default)]
@@ -201,8 +200,8 @@ impl Compiler<'_> {
                     auto: true,
                     bound: false,
                     outcome: None,
-                    timeout: TIMEOUT,
-                    max_result_bytes: MAX_RESULT_BYTES,
+                    timeout: Duration::from_secs_f64(SECONDS),
+                    max_result_bytes: RESULT_BYTES,
                     at: place,
                 },
             });

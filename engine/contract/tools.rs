@@ -42,7 +42,7 @@ pub struct Tool {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Map<String, Value>>,
     /// How long one call may take.
-    #[serde(default = "minute")]
+    #[serde(default = "seconds")]
     #[schemars(range(min = 0.1, max = 86400))]
     pub timeout_seconds: f64,
     /// The longest result that a model is shown, in bytes. What is longer is cut.
@@ -72,12 +72,18 @@ pub struct Tool {
     pub outcome: Option<Outcome>,
 }
 
-fn minute() -> f64 {
-    60.0
+/// How long a function may take that its author sets no limit for.
+pub const SECONDS: f64 = 60.0;
+
+/// How much of a result is told, in bytes, where its author does not say.
+pub const RESULT_BYTES: usize = 64 << 10;
+
+fn seconds() -> f64 {
+    SECONDS
 }
 
 fn result_bytes() -> usize {
-    64 << 10
+    RESULT_BYTES
 }
 
 fn yes() -> bool {

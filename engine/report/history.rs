@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::{
     agent::Usage,
     journal::{Entry, Row},
+    run::Sessions,
 };
 
 mod data;
@@ -34,8 +35,7 @@ pub struct History {
     undone: Usage,
     /// System texts by name.
     systems: BTreeMap<String, Arc<str>>,
-    /// When each session began, and what was last heard of it.
-    sessions: Vec<(i64, i64)>,
+    pub sessions: Sessions,
 }
 
 /// An agent spoke, and perhaps had tasks done.
@@ -69,7 +69,7 @@ impl History {
     /// A run that began and has no entry yet.
     pub fn new(started_at_ms: i64) -> History {
         History {
-            sessions: vec![(started_at_ms, started_at_ms)],
+            sessions: Sessions::new(started_at_ms),
             ..History::default()
         }
     }
@@ -81,14 +81,8 @@ impl History {
         if entry.kind == "resumed" {
             self.stop();
             self.reason = None;
-            self.sessions.push((entry.at_ms, entry.at_ms));
         }
-        // That something is tried again stands before the session that it begins.
-        if entry.kind != "retried"
-            && let Some((_, until)) = self.sessions.last_mut()
-        {
-            *until = entry.at_ms.max(*until);
-        }
+        self.sessions.take(entry);
         match &*entry.kind {
             "retried" => self.take_back(entry, &data),
             "system" => {
@@ -161,14 +155,6 @@ impl History {
     pub fn stop(&mut self) {
         let batches = self.turns.iter_mut().flat_map(|it| &mut it.batches);
         batches.for_each(Batch::stop);
-    }
-
-    /// For how many milliseconds somebody worked on the run, in how many sessions; the last of them goes on until `now`.
-    pub fn took_ms(&self, now_ms: Option<i64>) -> (i64, usize) {
-        let spans = self.sessions.iter().map(|(from, until)| until - from);
-        let last = self.sessions.last().map_or(0, |it| it.1);
-        let since = now_ms.map_or(0, |it| it - last);
-        (spans.sum::<i64>() + since.max(0), self.sessions.len())
     }
 
     /// All that was used.
@@ -282,7 +268,11 @@ impl Batch {
             began_at_ms: entry.at_ms,
             ended_at_ms: None,
             status: None,
-            tasks: tasks.into_iter().map(Task::planned).collect(),
+            tasks: tasks
+                .into_iter()
+                .enumerate()
+                .map(|(ix, it)| Task::planned(ix, it))
+                .collect(),
         }
     }
 

@@ -9,6 +9,7 @@ use std::{
 use anyhow::Context as _;
 use serde_json::Value;
 
+use super::sessions::Sessions;
 use super::tools::Done;
 use crate::{
     accept::{Failure, Rejection},
@@ -97,9 +98,7 @@ pub struct InFlight {
 pub struct Reader {
     past: VecDeque<Past>,
     undone: Usage,
-    /// The last session: from when to when.
-    session: (i64, i64),
-    worked_ms: i64,
+    sessions: Sessions,
     turn: u32,
     in_flight: BTreeMap<(u32, u32), InFlight>,
 }
@@ -122,7 +121,7 @@ impl Reader {
     /// The past of a run that started then.
     pub fn new(started_at_ms: i64) -> Reader {
         Reader {
-            session: (started_at_ms, started_at_ms),
+            sessions: Sessions::new(started_at_ms),
             ..Reader::default()
         }
     }
@@ -139,11 +138,10 @@ impl Reader {
 
     /// The past, and what was under way when it ended.
     pub fn finish(self) -> (Earlier, Vec<InFlight>) {
-        let (from, until) = self.session;
         let earlier = Earlier {
             steps: self.past,
             undone: self.undone,
-            worked_ms: self.worked_ms + (until - from),
+            worked_ms: self.sessions.worked_ms(None),
         };
         (earlier, self.in_flight.into_values().collect())
     }
@@ -155,15 +153,7 @@ impl Reader {
         }
         let task = (self.turn, entry.task.unwrap_or_default());
         let at_ms = entry.at_ms;
-        match &*entry.kind {
-            "resumed" => {
-                self.worked_ms += self.session.1 - self.session.0;
-                self.session = (at_ms, at_ms);
-            }
-            // It stands before the session that it begins.
-            "retried" => (),
-            _ => self.session.1 = at_ms.max(self.session.1),
-        }
+        self.sessions.take(&entry);
         let step = match &*entry.kind {
             "resumed" => {
                 self.in_flight.clear();

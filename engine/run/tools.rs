@@ -100,8 +100,7 @@ impl Run<'_> {
     /// Calls a tool, unless that was done before, and sets the variables that it set.
     async fn call(&mut self, tool: &Tool, agent: &str, output: &Value) -> Result<Done, Stop> {
         let name = &tool.spec.name;
-        let recalled = self.log.recall_tool(self.turn, name);
-        let done = match recalled.map_err(Stop::Broken)? {
+        let done = match self.log.recall_tool(self.turn, name)? {
             Some(done) => done,
             None => {
                 let given = self.given(agent);
@@ -112,8 +111,7 @@ impl Run<'_> {
                 };
                 let done = self.judge_call(tool, called);
                 let took = begun.elapsed();
-                let kept = self.log.called(self.turn, agent, name, took, &done);
-                kept.map_err(Stop::Broken)?;
+                self.log.called(self.turn, agent, name, took, &done)?;
                 done
             }
         };

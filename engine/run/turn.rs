@@ -52,8 +52,7 @@ impl Run<'_> {
                 prompt::after(again.prompt, &rejection.with_answer(again.answer))
             }
         };
-        let recalled = self.log.recall_turn(self.turn, agent);
-        let recalled = recalled.map_err(Stop::Broken)?;
+        let recalled = self.log.recall_turn(self.turn, agent)?;
         self.usage.add(recalled.rejected_usage);
         if let Some((text, usage)) = recalled.answer {
             self.usage.add(usage);
@@ -90,7 +89,7 @@ impl Run<'_> {
                 max_output_bytes: self.workflow.limits.max_output_bytes,
             };
             self.log.asked(self.turn, agent, attempt, &prompt);
-            self.log.flush().map_err(Stop::Broken)?;
+            self.log.flush()?;
             let answer = tokio::select! {
                 () = self.cancel.cancelled() => return Err(Stop::Cancelled),
                 answer = timeout(TIMEOUT, asked.ask(request)) => answer,
@@ -109,8 +108,7 @@ impl Run<'_> {
                     match self.read(agent, &reply.text, hear) {
                         Ok(value) => {
                             let text = reply.text;
-                            let kept = self.log.answered(self.turn, agent, &text, reply.usage);
-                            kept.map_err(Stop::Broken)?;
+                            self.log.answered(self.turn, agent, &text, reply.usage)?;
                             return Ok(Spoken {
                                 value: Json::written(&value),
                                 prompt: first,
@@ -130,7 +128,7 @@ impl Run<'_> {
             let wait = floor + BACKOFF.span(attempt).mul_f64(fastrand::f64());
             self.log
                 .turn_rejected(self.turn, agent, attempt, &rejection);
-            self.log.flush().map_err(Stop::Broken)?;
+            self.log.flush()?;
             hear(&RunEvent::TurnRejected {
                 turn: self.turn,
                 agent: Arc::clone(agent),

@@ -19,15 +19,13 @@ use tokio::{
 
 use super::{MAX_BYTES, ToolError, check, late};
 use crate::{
-    child::{Ends, Group, Program, env::Env},
+    child::{DRAIN, Ends, Group, Program, env::Env},
     compile::tools::ToolSpecs,
 };
 
 const HOST: &str = include_str!("host.py");
 /// The longest line of the interpreter's: a result and variables, each character as an escape.
 const MAX_LINE: u64 = 16 * MAX_BYTES as u64;
-/// How long an interpreter that ended may still be heard.
-const DRAIN: Duration = Duration::from_millis(500);
 
 /// An interpreter, started when it is needed.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use crate::journal::Row;
 /// A run: what a list says of it, and its turns.
 pub fn run(listed: &Listed, history: &History) -> Value {
     let mut value = listed.data();
-    value["sessions"] = json!(history.took_ms(None).1);
+    value["sessions"] = json!(history.sessions.count());
     value["reason"] = json!(history.reason);
     value["usage"] = json!(history.usage());
     value["turns"] = history.turns.iter().map(turn).collect();

@@ -42,7 +42,7 @@ impl Summary {
     /// What follows from all entries of a run; `now_ms` is for one that somebody works on.
     pub fn of_history(history: &History, now_ms: Option<i64>) -> Summary {
         Summary {
-            took_ms: history.took_ms(now_ms).0,
+            took_ms: history.sessions.worked_ms(now_ms),
             tasks: history.done(),
         }
     }

@@ -67,11 +67,12 @@ pub struct Rejection {
 }
 
 impl Task {
-    pub(super) fn planned(planned: Value) -> Task {
+    /// The task at a place of a plan.
+    pub(super) fn planned(ix: usize, planned: Value) -> Task {
         let agent = ["execution_agent", "initial_agent"];
         let agent = agent.iter().find_map(|it| text(&planned[*it]));
         Task {
-            id: text(&planned["task_id"]).unwrap_or_default(),
+            id: id_of(&planned, ix),
             agent: agent.unwrap_or_default(),
             planned,
             attempts: Vec::new(),
@@ -197,4 +198,15 @@ impl Rejection {
             answer: entry.body.clone(),
         }
     }
+}
+
+/// A task's id, as a plan's tasks may give it.
+fn id_of(task: &Value, ix: usize) -> String {
+    let keys = ["task_id", "id", "name"];
+    let given = keys.iter().find_map(|key| match &task[*key] {
+        Value::String(text) if !text.trim().is_empty() => Some(text.trim().to_owned()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    });
+    given.unwrap_or_else(|| format!("task_{}", ix + 1))
 }

@@ -143,7 +143,7 @@ fn a_run_is_told_up_to_any_entry() {
         format!(
             "{entries}: {}, {:?}",
             tasks.join(" "),
-            history.took_ms(None)
+            (history.sessions.worked_ms(None), history.sessions.count())
         )
     };
     let all = (4..=18).map(standing).collect::<Vec<_>>().join("\n");
@@ -171,23 +171,23 @@ fn nobody_moves_the_cursor_and_nothing_odd_fails() {
     check_run(
         ODD,
         expect![[r#"
-        run 6b0e of W
-        status   failed:  [31m
-        started  1970-01-01 00:00:00 UTC, took 0.5s
+            run 6b0e of W
+            status   failed:  [31m
+            started  1970-01-01 00:00:00 UTC, took 0.5s
 
-        turn 1: a plan that was given
-          batch work: not at its end, 0 of 3 tasks completed
-            TASK   AGENT  STATUS     ATTEMPTS  TOOK  TOKENS  FILES
-            a [2J         cancelled  1         0.0s  -       -
-                          waiting    0         -     -       -
-            b             waiting    0         -     -       -
-            rejected  a [2J attempt 1: x : one two  31m
-            cancelled a [2J: one two  31m
+            turn 1: a plan that was given
+              batch work: not at its end, 0 of 3 tasks completed
+                TASK    AGENT  STATUS     ATTEMPTS  TOOK  TOKENS  FILES
+                a [2J          cancelled  1         0.0s  -       -
+                task_2         waiting    0         -     -       -
+                b              waiting    0         -     -       -
+                rejected  a [2J attempt 1: x : one two  31m
+                cancelled a [2J: one two  31m
 
-        turn 0: a plan that was given
-          batch work: not at its end, 0 of 0 tasks completed
-            TASK  AGENT  STATUS  ATTEMPTS  TOOK  TOKENS  FILES
-    "#]],
+            turn 0: a plan that was given
+              batch work: not at its end, 0 of 0 tasks completed
+                TASK  AGENT  STATUS  ATTEMPTS  TOOK  TOKENS  FILES
+        "#]],
     );
     check_lines(
         ODD,

@@ -17,7 +17,7 @@ pub fn run(listed: &Listed, history: &History) -> String {
     let status = inert(&listed.status);
     let started = time::utc(listed.run.started_at_ms);
     let took = listed.took_ms.map_or_else(|| "?".to_owned(), time::span);
-    let sessions = match history.took_ms(None).1 {
+    let sessions = match history.sessions.count() {
         0 | 1 => String::new(),
         n => format!(" in {n} sessions"),
     };
