@@ -28,6 +28,7 @@ use crate::{
 
 mod attempt;
 mod batch;
+mod clock;
 pub mod drive;
 mod log;
 mod past;
@@ -41,7 +42,8 @@ mod tools;
 mod turn;
 mod work;
 
-pub use log::{Log, now_ms};
+pub use clock::now_ms;
+pub use log::Log;
 pub use past::{Earlier, InFlight, Reader};
 use planning::TaskList;
 pub use planning::{Planned, ask_planner};

@@ -8,6 +8,7 @@ use std::{
 };
 
 use expect_test::{Expect, expect};
+use serde_json::Value;
 
 use crate::harness::{Project, Ran};
 
@@ -51,6 +52,10 @@ printf '{"by": "%s", "code_files": [{"filename": "out/%s.txt", "content": "made 
   {"task_id": "d", "execution_agent": "Worker", "task_prompt": "do", "owned_paths": ["out/d.txt"], "depends_on": ["b", "c"]}
 ]}}
 "#;
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).expect("it is JSON")
+}
 
 fn crashing(project: &Project, at: u32, arguments: &[&str]) -> Ran {
     project.run_with(&[("MOZAIKS_CRASH_AT", &at.to_string())], arguments)
@@ -106,6 +111,48 @@ fn wherever_it_dies_the_run_ends_as_if_it_had_not() {
         );
     }
     assert!(deaths > 20, "{deaths} places to die at");
+}
+
+/// A day, in milliseconds.
+const DAY: i64 = 86_400_000;
+
+#[test]
+fn a_clock_that_is_set_between_two_sessions_changes_nothing() {
+    let files = FILES.replace("0.001", "0.3");
+    let whole = Project::of(&files);
+    assert_eq!(whole.run(&["W"]).code, 0);
+    let wanted = made(&whole);
+    // Where `b` waits for its second attempt, the journal says until when.
+    let is_waiting = |project: &Project| {
+        let events = project.run(&["show", "--events", &id(project)]).stdout;
+        let entries: Vec<Value> = events.lines().map(json).collect();
+        entries.iter().any(|it| it["kind"] == "delayed")
+            && !entries
+                .iter()
+                .any(|it| it["kind"] == "started" && it["attempt"] == 2)
+    };
+    for (ahead, name) in [(DAY, "back"), (-DAY, "forward")] {
+        let ahead = ahead.to_string();
+        let project = (0..)
+            .map(|at: u32| {
+                let project = Project::of(&files);
+                let at = at.to_string();
+                let places = [
+                    ("MOZAIKS_CRASH_AT", &*at),
+                    ("MOZAIKS_CLOCK_AHEAD_MS", &ahead),
+                ];
+                assert_ne!(project.run_with(&places, &["W"]).code, 0, "nothing waits");
+                project
+            })
+            .find(is_waiting)
+            .expect("it is endless");
+        let ran = project.run(&["resume"]);
+        assert_eq!(ran.code, 0, "set {name}: {}", ran.stderr);
+        assert_eq!(made(&project), wanted, "set {name}");
+        let listed = json(&project.run(&["runs", "--json"]).stdout);
+        let took = listed[0]["took_ms"].as_i64().expect("a span");
+        assert!((0..DAY / 2).contains(&took), "set {name}: took {took} ms");
+    }
 }
 
 fn check_refused(project: &Project, arguments: &[&str], expect: Expect) {
@@ -232,7 +279,7 @@ fn a_run_that_is_terminated_leaves_nothing_running_and_goes_on() {
     assert_eq!(running.wait().expect("it ends").code(), Some(143));
     wait_until_gone(&worker);
     let ran = project.run(&["resume", "--json"]);
-    let value: serde_json::Value = serde_json::from_str(&ran.stdout).expect("one JSON result");
+    let value = json(&ran.stdout);
     let done = &value["context"]["work_results"]["a"]["done"];
     assert_eq!((ran.code, done), (0, &true.into()));
 }
@@ -331,7 +378,7 @@ fn failed_tasks_are_tried_again_and_what_depends_on_them() {
     assert_ne!(crashing(&project, 4, &["retry", &id]).code, 0);
     let ran = project.run(&["resume", "--json"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let value: serde_json::Value = serde_json::from_str(&ran.stdout).expect("one JSON result");
+    let value = json(&ran.stdout);
     assert_eq!(value["answer"], "completed");
     let asked = asked(&project);
     let (first, last) = asked.split_at(before);

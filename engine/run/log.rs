@@ -7,13 +7,14 @@
 use std::{
     collections::{BTreeSet, VecDeque},
     sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use anyhow::bail;
 use serde_json::{Value, json};
 
 use super::{
+    clock::{now_ms, span},
     past::{Attempt, Earlier, Past, Step},
     tools::Done,
 };
@@ -461,17 +462,6 @@ pub(super) struct Origin {
 
 /// A batch, a task by its place in the plan, and the number of an attempt.
 pub(super) type About<'a> = (&'a Arc<str>, u32, u32);
-
-/// Milliseconds since 1970.
-pub fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    i64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
-}
-
-/// From one time to another; nothing if the clock went back meanwhile.
-fn span(since_ms: i64, until_ms: i64) -> Duration {
-    Duration::from_millis(u64::try_from(until_ms.saturating_sub(since_ms)).unwrap_or(0))
-}
 
 fn misfit(wanted: &str, turn: u32, found: &Step) -> String {
     format!(

@@ -17,6 +17,7 @@ use serde_json::json;
 use super::{
     Hear,
     attempt::{Answer, Asking},
+    clock,
     drive::{Broken, Ended, Recalled, Verdict, Work},
     log::{self, Log},
     past,
@@ -373,8 +374,7 @@ impl Performance<'_> {
                 until_ms,
             } => {
                 self.fates[ix.at()].rejection = Some(Box::new(rejection));
-                let left = |it: i64| u64::try_from(it.saturating_sub(log::now_ms())).unwrap_or(0);
-                let wait = until_ms.map(|it| Duration::from_millis(left(it)));
+                let wait = until_ms.map(|it| clock::span(clock::now_ms(), it));
                 // A clock that went back makes no wait longer than it could have been.
                 let longest = self.batch.policy.backoff.max;
                 let longest = match retry {
