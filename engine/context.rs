@@ -9,6 +9,7 @@ use std::{
     sync::Arc,
 };
 
+use serde::Serialize;
 use serde_json::Value;
 
 pub mod expression;
@@ -32,8 +33,9 @@ pub const RESERVED: &[&str] = &[
     "dependency_task_outputs",
 ];
 
-/// The variables of a run.
-#[derive(Debug, Clone, Default)]
+/// The variables of a run; in JSON, one object.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(transparent)]
 pub struct Context {
     variables: Arc<BTreeMap<String, Json>>,
 }

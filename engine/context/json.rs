@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 /// A JSON value. A copy costs nothing.
@@ -68,6 +69,19 @@ impl From<Value> for Json {
             text: OnceLock::new(),
             value: OnceLock::from(Box::new(value)),
         }))
+    }
+}
+
+/// As the value, though no tree is made for it.
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match (self.0.value.get(), self.0.text.get()) {
+            (None, Some(text)) => {
+                let mut text = serde_json::Deserializer::from_str(text);
+                serde_transcode::transcode(&mut text, serializer)
+            }
+            _ => self.value().serialize(serializer),
+        }
     }
 }
 

@@ -11,13 +11,13 @@ use serde_json::{Map, Value, json};
 use super::Json;
 
 /// The outputs of the tasks of one batch, in plan order, each written once.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Outputs {
     ids: Vec<Arc<str>>,
     slots: Vec<OnceLock<Slot>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Slot {
     /// How many were completed before this one.
     before: usize,
@@ -77,6 +77,11 @@ impl Outputs {
 
     pub fn get(&self, task: usize) -> Option<&Json> {
         self.slots[task].get().map(|it| &it.output)
+    }
+
+    /// As [`Outputs::get`]; afterwards it is gone from here.
+    pub fn take(&mut self, task: usize) -> Option<Json> {
+        self.slots[task].take().map(|it| it.output)
     }
 
     /// Task ids and outputs in plan order, of the first `count` that were completed.

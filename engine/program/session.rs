@@ -315,10 +315,12 @@ fn finish(
         status => status.exit_code(),
     };
     let artifacts = folder.join(ARTIFACTS);
-    let value = report::json::ending(id, name, &artifacts.display().to_string(), ending);
+    let shown = artifacts.display().to_string();
+    let ended = report::json::Ended::of(id, name, &shown, ending);
     let result = folder.join("result.json");
     let draft = folder.join(".result.json.part");
-    fs::write(&draft, format!("{value:#}\n"))
+    File::create(&draft)
+        .and_then(|it| ended.write(it))
         .and_then(|()| fs::rename(&draft, &result))
         .with_context(|| format!("cannot write `{}`", result.display()))?;
     if let Some(out) = &args.out {
@@ -331,7 +333,7 @@ fn finish(
     let can_go_on = matches!(ending.status, Status::Cancelled | Status::Deadline);
     let to_go_on = format!("to go on: mozaiks-run resume {id}");
     if common.json {
-        writeln!(io::stdout(), "{value:#}")?;
+        ended.write(io::stdout())?;
         if can_go_on {
             writeln!(io::stderr(), "{to_go_on}")?;
         }

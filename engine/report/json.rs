@@ -3,7 +3,8 @@
 //! **Invariant:** every key is always there, `null` or empty where there is nothing to say.
 
 use std::{
-    io::{self, Write},
+    collections::BTreeMap,
+    io::{self, BufWriter, Write},
     sync::Arc,
 };
 
@@ -12,6 +13,8 @@ use serde_json::{Value, json};
 
 use super::{Clock, Listener};
 use crate::{
+    agent::Usage,
+    context::{Context, Json},
     diagnostic::{Diagnostic, Place, Severity},
     event::RunEvent,
     run::Ending,
@@ -76,26 +79,54 @@ pub fn diagnostics(diagnostics: &[Diagnostic]) -> Value {
 }
 
 /// How a run ended, with all it knows at its end.
-pub fn ending(run: &str, workflow: &str, artifacts: &str, ending: &Ending) -> Value {
-    let batches = ending
-        .batches
-        .iter()
-        .map(|(id, status)| (id.clone(), json!(status.as_str())));
-    json!({
-        "run": run,
-        "workflow": workflow,
-        "status": ending.status.as_str(),
-        "exit_code": ending.status.exit_code(),
-        "reason": ending.reason,
-        "turns": ending.turns,
-        "batches": batches.collect::<serde_json::Map<_, _>>(),
-        "usage": ending.usage,
-        "artifacts": artifacts,
-        "files": ending.files,
-        "answer": ending.answer.as_ref().map(|it| it.to_value()),
-        "faults": diagnostics(&ending.faults),
-        "context": ending.context.to_value(),
-    })
+#[derive(Serialize)]
+pub struct Ended<'a> {
+    run: &'a str,
+    workflow: &'a str,
+    status: &'static str,
+    exit_code: u8,
+    reason: Option<&'a str>,
+    turns: u32,
+    batches: BTreeMap<&'a str, &'static str>,
+    usage: &'a Usage,
+    artifacts: &'a str,
+    files: &'a [String],
+    answer: Option<&'a Json>,
+    faults: Value,
+    /// It may be most of what there is in memory, so no copy is made.
+    context: &'a Context,
+}
+
+impl<'a> Ended<'a> {
+    pub fn of(run: &'a str, workflow: &'a str, artifacts: &'a str, ending: &'a Ending) -> Self {
+        let batches = ending.batches.iter();
+        Ended {
+            run,
+            workflow,
+            status: ending.status.as_str(),
+            exit_code: ending.status.exit_code(),
+            reason: ending.reason.as_deref(),
+            turns: ending.turns,
+            batches: batches.map(|(id, it)| (&**id, it.as_str())).collect(),
+            usage: &ending.usage,
+            artifacts,
+            files: &ending.files,
+            answer: ending.answer.as_ref(),
+            faults: diagnostics(&ending.faults),
+            context: &ending.context,
+        }
+    }
+
+    /// Writes it for people and programs, with a line's end.
+    ///
+    /// # Errors
+    /// What kept it from being written.
+    pub fn write(&self, out: impl Write) -> io::Result<()> {
+        let mut out = BufWriter::new(out);
+        serde_json::to_writer_pretty(&mut out, self)?;
+        out.write_all(b"\n")?;
+        out.flush()
+    }
 }
 
 fn diagnostic(it: &Diagnostic) -> Value {

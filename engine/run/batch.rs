@@ -85,7 +85,12 @@ impl Run<'_> {
             return Err(error);
         }
         let status = results::status(batch, &work.fates);
-        let results = results::merge(batch, &plan, &work.outputs, &work.fates);
+        let results = results::merge(
+            batch,
+            &plan,
+            Arc::unwrap_or_clone(work.outputs),
+            &work.fates,
+        );
         let count = |wanted: fn(&End) -> bool| {
             work.fates
                 .iter()

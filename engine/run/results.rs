@@ -95,23 +95,29 @@ pub(super) fn word(status: Status) -> &'static str {
     }
 }
 
-/// What goes under the batch's context key.
-pub(super) fn merge(batch: &Batch, plan: &Plan, outputs: &Outputs, fates: &[Fate]) -> Json {
-    if batch.merge == MergeStrategy::CollectOutputs {
-        let outputs = (0..plan.tasks().len()).filter_map(|it| outputs.get(it));
-        let outputs: Vec<&str> = outputs.map(Json::text).collect();
-        return Json::of_text(format!("[{}]", outputs.join(",")));
-    }
-    // There may be very many outputs: what is made of them is made once, and as text.
-    let outputs_length: usize = (0..plan.tasks().len())
+/// What goes under the batch's context key. There may be very many outputs: each is let go as it is written there.
+pub(super) fn merge(batch: &Batch, plan: &Plan, mut outputs: Outputs, fates: &[Fate]) -> Json {
+    let n_tasks = plan.tasks().len();
+    let length: usize = (0..n_tasks)
         .filter_map(|it| Some(outputs.get(it)?.text().len() + 2 * plan.tasks()[it].id.len() + 16))
         .sum();
-    let mut text = String::with_capacity(outputs_length + 512);
+    let mut text = String::with_capacity(length + 512);
+    if batch.merge == MergeStrategy::CollectOutputs {
+        text.push('[');
+        for output in (0..n_tasks).filter_map(|it| outputs.take(it)) {
+            if text.len() > 1 {
+                text.push(',');
+            }
+            text.push_str(output.text());
+        }
+        text.push(']');
+        return Json::of_text(text);
+    }
     text.push('{');
     let mut failed = Map::new();
     let mut completed_tasks: Vec<&str> = Vec::new();
     for (ix, (task, fate)) in plan.tasks().iter().zip(fates).enumerate() {
-        match outputs.get(ix) {
+        match outputs.take(ix) {
             Some(output) => {
                 completed_tasks.push(&*task.id);
                 text.extend([&json!(&*task.id).to_string(), ":", output.text(), ","]);
