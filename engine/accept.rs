@@ -44,6 +44,12 @@ impl Rejection {
         }
     }
 
+    /// There was no answer in the time for it.
+    pub fn late(timeout: Duration) -> Rejection {
+        let message = format!("no answer within {} seconds", timeout.as_secs());
+        Rejection::new(Failure::Timeout, message)
+    }
+
     pub fn with_answer(mut self, answer: &str) -> Rejection {
         self.answer = Some(answer.into());
         self

@@ -3,7 +3,9 @@
 //! **Invariant:** [`Request`] and [`Reply`] are plain data: an attempt may one day be made on another machine.
 //! **Invariant:** an answer that is dropped leaves nothing running behind it.
 
-use std::{collections::BTreeMap, future::Future, pin::Pin, sync::Arc};
+use std::{collections::BTreeMap, future::Future, pin::Pin, sync::Arc, time::Duration};
+
+use serde::{Deserialize, Serialize};
 
 use crate::{
     accept::{Failure, Rejection},
@@ -38,12 +40,14 @@ pub struct Request {
     pub shape: Option<Arc<Shape>>,
     /// What its model may call meanwhile.
     pub tools: Option<Arc<Toolbox>>,
+    /// How long whoever asks waits for the answer.
+    pub timeout: Duration,
     /// The longest answer that is taken, in bytes.
     pub max_output_bytes: usize,
 }
 
 /// One answer, not yet believed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply {
     pub text: String,
     pub usage: Usage,

@@ -47,6 +47,8 @@ pub struct Workflow {
     pub first: First,
     pub initial_message: Option<String>,
     pub max_turns: u32,
+    /// The wait between attempts outside a batch.
+    pub turn_backoff: Backoff,
     pub limits: Limits,
     pub agents: BTreeMap<String, AgentSpec>,
     /// In the order in which they run: batches, then conveyors.
@@ -166,6 +168,7 @@ pub fn compile(bundle: &Bundle) -> (Option<Workflow>, Vec<Diagnostic>) {
         first,
         initial_message: orchestrator.initial_message.clone(),
         max_turns: orchestrator.max_turns,
+        turn_backoff: TURN_BACKOFF,
         limits: orchestrator.limits.clone(),
         agents,
         batches,
@@ -309,6 +312,12 @@ fn model_fault(part: &Part<StructuredOutputs>, fault: Fault) -> Diagnostic {
         None => diagnostic,
     }
 }
+
+const TURN_BACKOFF: Backoff = Backoff {
+    initial: Duration::from_secs(1),
+    max: Duration::from_secs(60),
+    jitter: Jitter::Full,
+};
 
 fn policy(execution: &written::Execution) -> Policy {
     let seconds = |it: f64| Duration::try_from_secs_f64(it.max(0.0)).unwrap_or(Duration::MAX);

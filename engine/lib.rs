@@ -37,6 +37,7 @@ pub mod child;
 pub mod tool;
 
 pub mod agent;
+pub mod recording;
 
 pub mod event;
 

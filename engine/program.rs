@@ -33,6 +33,7 @@ mod retry;
 mod schema;
 mod session;
 mod stop;
+mod tape;
 mod which;
 
 use args::{Args, Command, Common};

@@ -162,6 +162,13 @@ enum State {
 }
 
 impl Backoff {
+    /// No wait at all.
+    pub const NONE: Backoff = Backoff {
+        initial: Duration::ZERO,
+        max: Duration::ZERO,
+        jitter: Jitter::None,
+    };
+
     /// The span after so many failures, of which there is at least one: `initial * 2^(failures - 1)`, but no more
     /// than `max`.
     pub fn span(&self, failures: u32) -> Duration {

@@ -4,8 +4,9 @@
 //! with an error that a model can read.
 //! **Invariant:** a call that is dropped leaves nothing running behind it.
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, future, sync::Arc, time::Duration};
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::{
     sync::OnceCell,
@@ -37,6 +38,7 @@ pub struct Tools {
     prompts: Vec<PromptSpec>,
     /// Not there where there is nothing to call.
     python: Option<Arc<Python>>,
+    tape: Option<Arc<dyn Tape>>,
 }
 
 /// What one agent's model may call.
@@ -83,14 +85,45 @@ pub struct Given {
 }
 
 /// What came of a call.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Called {
     /// For a model: cut to the tool's limit.
     pub text: String,
     /// The whole result; a text that is no JSON as a text.
+    #[serde(default)]
     pub value: Value,
     /// The variables that the function set, with their new values.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub changed: Map<String, Value>,
+}
+
+/// A call that a run makes by itself: of a tool on an output, or of a function on a prompt.
+#[derive(Debug, Clone, Copy)]
+pub struct Call<'a> {
+    /// For whom; empty where it is for the run as a whole.
+    pub agent: &'a str,
+    pub tool: &'a str,
+    pub arguments: &'a Value,
+}
+
+/// What is to be instead of a call.
+#[derive(Debug)]
+pub enum Recall {
+    /// The call itself.
+    Make,
+    /// What came of it.
+    Came(Result<Called, ToolError>),
+    /// Nothing, until the run is over.
+    Wait,
+}
+
+/// Whoever stands between such calls and the world.
+pub trait Tape: fmt::Debug + Send + Sync {
+    /// What is to be instead of a call.
+    fn recall(&self, call: &Call<'_>) -> Recall;
+
+    /// Takes note of what came of a call that was made.
+    fn keep(&self, call: &Call<'_>, came: &Result<Called, ToolError>);
 }
 
 /// What went wrong with a call, told to the model that made it.
@@ -132,6 +165,51 @@ impl Tools {
                 .collect(),
             prompts: specs.prompts.clone(),
             python: Some(Arc::clone(&python)),
+            tape: None,
+        }
+    }
+
+    /// With somebody between the calls and the world.
+    pub fn on_tape(mut self, tape: Option<Arc<dyn Tape>>) -> Tools {
+        self.tape = tape;
+        self
+    }
+
+    /// Runs a tool on an agent's output: its fields are the arguments, as far as the tool has parameters for them.
+    ///
+    /// # Errors
+    /// The tool failed.
+    pub async fn run(
+        &self,
+        tool: &Tool,
+        (agent, output): (&str, &Value),
+        given: &Given,
+    ) -> Result<Called, ToolError> {
+        let call = Call {
+            agent,
+            tool: &tool.spec.name,
+            arguments: output,
+        };
+        self.taped(&call, tool.run(output, given)).await
+    }
+
+    /// Makes a call, unless the tape knows what came of it.
+    async fn taped(
+        &self,
+        call: &Call<'_>,
+        made: impl Future<Output = Result<Called, ToolError>>,
+    ) -> Result<Called, ToolError> {
+        let Some(tape) = &self.tape else {
+            return made.await;
+        };
+        match tape.recall(call) {
+            Recall::Came(came) => came,
+            Recall::Wait => future::pending().await,
+            Recall::Make => {
+                let came = made.await;
+                tape.keep(call, &came);
+                came
+            }
         }
     }
 
@@ -156,6 +234,12 @@ impl Tools {
         for spec in self.prompts.iter().filter(is_its) {
             let Some(python) = &self.python else { continue };
             let given = given();
+            let told = json!({ "system": system, "user": user });
+            let call = Call {
+                agent,
+                tool: &spec.function,
+                arguments: &told,
+            };
             let request = json!({
                 "do": "rewrite",
                 "system": system,
@@ -163,13 +247,23 @@ impl Tools {
                 "variables": given.variables,
                 "runtime": given.runtime,
             });
-            let file = spec.file.as_deref();
-            match python.ask(file, &spec.function, request, limit).await {
-                Ok(mut answer) => {
-                    if let Value::String(text) = answer["text"].take() {
-                        system = text;
-                    }
-                }
+            let asked = async {
+                let file = spec.file.as_deref();
+                let mut answer = python.ask(file, &spec.function, request, limit).await?;
+                let text = match answer["text"].take() {
+                    Value::String(text) => text,
+                    _ => system.clone(),
+                };
+                let value = Value::Null;
+                let changed = Map::new();
+                Ok(Called {
+                    text,
+                    value,
+                    changed,
+                })
+            };
+            match self.taped(&call, asked).await {
+                Ok(called) => system = called.text,
                 Err(error) => faults.push(format!(
                     "the prompt function `{}` of `{agent}` is left out: {error}",
                     spec.function
@@ -245,11 +339,7 @@ enum Lax {
 }
 
 impl Tool {
-    /// Runs on an output: its fields are the arguments, as far as the tool has parameters for them.
-    ///
-    /// # Errors
-    /// The tool failed.
-    pub async fn run(&self, output: &Value, given: &Given) -> Result<Called, ToolError> {
+    async fn run(&self, output: &Value, given: &Given) -> Result<Called, ToolError> {
         let arguments = match output {
             Value::Object(fields) => fields.clone(),
             other => Map::from_iter([("output".to_owned(), other.clone())]),

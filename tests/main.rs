@@ -10,6 +10,7 @@ mod given;
 mod harness;
 mod history;
 mod plans;
+mod recording;
 mod resume;
 mod routing;
 mod runs;

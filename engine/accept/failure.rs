@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// Why an attempt brought nothing that could be used. The word is what `failure_kind` says in the results.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "&'static str", try_from = "String")]
 pub enum Failure {
     RateLimited,
     Quota,
@@ -136,6 +139,20 @@ impl Failure {
 
     pub fn whose(self) -> Whose {
         self.facts().whose
+    }
+}
+
+impl From<Failure> for &'static str {
+    fn from(failure: Failure) -> Self {
+        failure.as_str()
+    }
+}
+
+impl TryFrom<String> for Failure {
+    type Error = String;
+
+    fn try_from(word: String) -> Result<Failure, String> {
+        Failure::from_word(&word).ok_or_else(|| format!("`{word}` is no kind of failure"))
     }
 }
 

@@ -47,9 +47,19 @@ pub enum BuildError {
 /// # Errors
 /// What keeps agents from being asked, all of it.
 pub fn all(workflow: &Workflow) -> Result<Agents, Vec<Diagnostic>> {
-    let mut agents = Agents::new();
+    all_but(workflow, Agents::new())
+}
+
+/// Every agent of a workflow that is not there yet.
+///
+/// # Errors
+/// What keeps agents from being asked, all of it.
+pub fn all_but(workflow: &Workflow, mut agents: Agents) -> Result<Agents, Vec<Diagnostic>> {
     let mut faults = Vec::new();
     for spec in workflow.agents.values() {
+        if agents.contains_key(&*spec.name) {
+            continue;
+        }
         match build(&spec.runtime, &spec.home, &Env::Process) {
             Ok(agent) => {
                 agents.insert(spec.name.to_string(), agent);

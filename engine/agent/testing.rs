@@ -39,6 +39,7 @@ pub(super) fn question() -> Request {
         view: context.view(&Sees::All),
         shape: None,
         tools: None,
+        timeout: std::time::Duration::from_secs(600),
         max_output_bytes: 1 << 20,
     }
 }

@@ -84,6 +84,7 @@ codes! {
     RunIsOver "MZ602" "a run that has come to its end"
     FilesChanged "MZ603" "a file has changed since the run began"
     InFlight "MZ604" "an attempt that was under way"
+    NotRecorded "MZ605" "a question that is not in the recording"
 }
 
 impl Code {

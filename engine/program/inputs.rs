@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// What a run is given, as far as it was written down by a person.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Inputs {
     pub(super) input: Option<String>,
     pub(super) set: Vec<(String, Value)>,
@@ -28,7 +28,7 @@ pub(super) struct Inputs {
 }
 
 /// A file with a plan, under the name it was given by.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct PlanFile {
     pub(super) name: String,
     pub(super) text: String,

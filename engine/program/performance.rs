@@ -7,11 +7,13 @@ use super::{
     inputs::Inputs,
     project, refuse,
     session::{self, Header, Ready},
-    show, workflow,
+    show,
+    tape::{self, Tape},
+    workflow,
 };
 use crate::{
-    agent::build,
     journal::NewRun,
+    recording::Recorder,
     run::{Log, now_ms},
 };
 
@@ -21,7 +23,7 @@ pub(super) fn run(args: &args::Run) -> anyhow::Result<u8> {
         Ok(project) => project,
         Err(faults) => return refuse(&faults, &args.common),
     };
-    let (bundle, workflow, warnings) = match workflow(&project, name) {
+    let (bundle, mut workflow, warnings) = match workflow(&project, name) {
         Ok(found) => found,
         Err(faults) => return refuse(&faults, &args.common),
     };
@@ -34,15 +36,35 @@ pub(super) fn run(args: &args::Run) -> anyhow::Result<u8> {
             crate::diagnostic::summary(&warnings)
         )?;
     }
+    let replay = args.replay.as_deref().map(|it| tape::read(it, name));
+    let replay = match replay.transpose() {
+        Ok(replay) => replay,
+        Err(faults) => return refuse(&faults, &args.common),
+    };
     let inputs = match Inputs::read(&args.given, args.plan.as_deref()) {
         Ok(inputs) => inputs,
         Err(faults) => return refuse(&faults, &args.common),
+    };
+    // Without an input of its own, a replayed run is given what the recorded one was.
+    let inputs = match &replay {
+        Some(replay) if inputs == Inputs::default() => {
+            serde_json::from_value(replay.head().given.clone())?
+        }
+        _ => inputs,
     };
     let (context, plan) = match inputs.prepare(&workflow) {
         Ok(prepared) => prepared,
         Err(faults) => return refuse(&faults, &args.common),
     };
-    let agents = match build::all(&workflow) {
+    let tape = match (replay, &args.record) {
+        (Some(replay), _) => Tape::Replay(replay),
+        (None, None) => Tape::None,
+        (None, Some(path)) => {
+            let run = (name, serde_json::to_value(&inputs)?);
+            Tape::Record(Recorder::create(path, tape::secrets(&workflow), run)?)
+        }
+    };
+    let agents = match tape.agents(&mut workflow) {
         Ok(agents) => agents,
         Err(faults) => return refuse(&faults, &args.common),
     };
@@ -52,7 +74,12 @@ pub(super) fn run(args: &args::Run) -> anyhow::Result<u8> {
     let (id, folder) = session::new_folder(&project)?;
     let lock = session::lock(&folder)?;
     let mut journal = session::journal(&project)?;
-    let header = Header::new(&bundle, &workflow, inputs)?;
+    let mut header = Header::new(&bundle, &workflow, inputs)?;
+    header.replay = args
+        .replay
+        .as_deref()
+        .map(std::path::absolute)
+        .transpose()?;
     let cursor = journal.begin(&NewRun {
         id: &id,
         workflow: name,
@@ -68,6 +95,7 @@ pub(super) fn run(args: &args::Run) -> anyhow::Result<u8> {
         context,
         plan,
         log: Log::new(journal, cursor, Default::default()),
+        tape,
         lock,
     };
     session::perform(ready, &args.session, &args.common)

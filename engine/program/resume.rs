@@ -7,10 +7,10 @@ use super::{
     args::{self, InFlight},
     project, refuse,
     session::{self, Header, Ready},
+    tape::{self, Tape},
     which, workflow,
 };
 use crate::{
-    agent::build,
     diagnostic::{Code, Diagnostic},
     journal::{Entry, Filter, Journal, Row, Run},
     load::Project,
@@ -62,7 +62,7 @@ pub(super) fn go_on(
     std::fs::create_dir_all(&folder)?;
     let lock = session::lock(&folder)?;
     let header: Header = serde_json::from_str(&journal.header(&run.id)?)?;
-    let (bundle, workflow, _) = match workflow(project, &run.workflow) {
+    let (bundle, mut workflow, _) = match workflow(project, &run.workflow) {
         Ok(found) => found,
         Err(faults) => return refuse(&faults, common),
     };
@@ -74,7 +74,13 @@ pub(super) fn go_on(
         Ok(prepared) => prepared,
         Err(faults) => return refuse(&faults, common),
     };
-    let agents = match build::all(&workflow) {
+    // A run that was answered from a recording goes on so.
+    let replay = header.replay.as_deref();
+    let tape = match replay.map(|it| tape::read(it, &run.workflow)).transpose() {
+        Ok(replay) => replay.map_or(Tape::None, Tape::Replay),
+        Err(faults) => return refuse(&faults, common),
+    };
+    let agents = match tape.agents(&mut workflow) {
         Ok(agents) => agents,
         Err(faults) => return refuse(&faults, common),
     };
@@ -134,6 +140,7 @@ pub(super) fn go_on(
         context,
         plan,
         log: Log::new(journal, cursor, earlier),
+        tape,
         lock,
     };
     session::perform(ready, session, common)

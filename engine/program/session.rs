@@ -20,7 +20,9 @@ use serde_json::Value;
 use super::{
     args,
     inputs::Inputs,
+    show,
     stop::{self, Stopped},
+    tape::Tape,
 };
 use crate::{
     agent::{Agents, env::Env},
@@ -61,6 +63,9 @@ pub(super) struct Header {
     pub(super) inputs: Inputs,
     /// What [`fingerprints`] gave.
     pub(super) files: BTreeMap<String, String>,
+    /// The recording that answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) replay: Option<PathBuf>,
 }
 
 /// A run that can begin or go on at once.
@@ -73,6 +78,7 @@ pub(super) struct Ready {
     pub(super) context: Context,
     pub(super) plan: Option<Source>,
     pub(super) log: Log,
+    pub(super) tape: Tape,
     /// Held until the session is over.
     pub(super) lock: File,
 }
@@ -87,6 +93,7 @@ impl Header {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             inputs,
             files: fingerprints(bundle, workflow)?,
+            replay: None,
         })
     }
 }
@@ -214,12 +221,20 @@ pub(super) fn perform(
         context: ready.context,
         plan: ready.plan.as_ref(),
         log: ready.log,
-        tools: Tools::new(&ready.workflow.tools, &Env::Process),
-        grace: Duration::from_secs(args.grace.into()),
+        tools: Tools::new(&ready.workflow.tools, &Env::Process).on_tape(ready.tape.of_tools()),
+        grace: match ready.tape {
+            // Whoever answers at once needs no time for it.
+            Tape::Replay(_) => Duration::ZERO,
+            _ => Duration::from_secs(args.grace.into()),
+        },
     };
     let mut hear = |event: &RunEvent| hearing.hear(event);
     let (workflow, agents) = (&ready.workflow, &ready.agents);
+    let tape = &ready.tape;
     let done = stop::on_runtime(|cancel| async move {
+        if let Tape::Replay(replay) = tape {
+            replay.end_with(cancel.clone());
+        }
         run::workflow(workflow, agents, start, &mut hear, &cancel).await
     });
     hearing.finish()?;
@@ -227,6 +242,19 @@ pub(super) fn perform(
         let id = &ready.id;
         format!("run `{id}` stopped; what is done is kept, and `mozaiks-run resume {id}` goes on")
     })?;
+    match &ready.tape {
+        Tape::None => (),
+        Tape::Record(recorder) => recorder.finish()?,
+        Tape::Replay(replay) => {
+            if let Some(difference) = replay.difference() {
+                show(&[difference], common)?;
+                return Ok(2);
+            }
+            if ending.status != Status::Cancelled && !args.quiet && !common.json {
+                show(replay.left().as_slice(), common)?;
+            }
+        }
+    }
     let code = finish(
         &ready.id,
         &ready.name,

@@ -1,11 +1,11 @@
 //! Makes one attempt on a task: question, answer, acceptance.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use tokio::time::timeout;
 
 use crate::{
-    accept::{self, Failure, Output, Rejection, Terms},
+    accept::{self, Output, Rejection, Terms},
     agent::{Agent, Request, Usage},
 };
 
@@ -16,21 +16,15 @@ pub(super) type Answer = (Usage, Result<Output, Rejection>);
 pub(super) struct Asking {
     pub(super) request: Request,
     pub(super) terms: Terms,
-    pub(super) timeout: Duration,
 }
 
 impl Asking {
     /// Straight on: question, answer, acceptance.
     pub(super) async fn make(self, agent: Arc<dyn Agent>) -> Answer {
         let shape = self.request.shape.clone();
-        match timeout(self.timeout, agent.ask(self.request)).await {
-            Err(_) => {
-                let message = format!("no answer within {} seconds", self.timeout.as_secs());
-                (
-                    Usage::default(),
-                    Err(Rejection::new(Failure::Timeout, message)),
-                )
-            }
+        let limit = self.request.timeout;
+        match timeout(limit, agent.ask(self.request)).await {
+            Err(_) => (Usage::default(), Err(Rejection::late(limit))),
             Ok(Err(rejection)) => (rejection.usage, Err(rejection)),
             Ok(Ok(reply)) => {
                 let output = accept::task(&reply.text, shape.as_deref(), &self.terms);

@@ -107,7 +107,7 @@ impl Run<'_> {
                 let begun = Instant::now();
                 let called = tokio::select! {
                     () = self.cancel.cancelled() => return Err(Stop::Cancelled),
-                    called = tool.run(output, &given) => called,
+                    called = self.tools.run(tool, (agent, output), &given) => called,
                 };
                 let done = self.judge_call(tool, called);
                 let took = begun.elapsed();

@@ -13,19 +13,12 @@ use crate::{
     context::Json,
     event::RunEvent,
     prompt::{self, Prompt},
-    schedule::{Backoff, Jitter},
 };
 
 /// How often an agent outside a batch is asked in one turn.
 const ATTEMPTS: u32 = 3;
 /// How long one attempt may take.
 const TIMEOUT: Duration = Duration::from_secs(600);
-/// How long to wait between attempts.
-const BACKOFF: Backoff = Backoff {
-    initial: Duration::from_secs(1),
-    max: Duration::from_secs(60),
-    jitter: Jitter::Full,
-};
 
 /// A planner is asked again because of its plan.
 pub(super) struct Again<'a> {
@@ -86,6 +79,7 @@ impl Run<'_> {
                 view: view.clone(),
                 shape: spec.shape.clone(),
                 tools: self.tools.toolbox(agent),
+                timeout: TIMEOUT,
                 max_output_bytes: self.workflow.limits.max_output_bytes,
             };
             self.log.asked(self.turn, agent, attempt, &prompt);
@@ -95,10 +89,7 @@ impl Run<'_> {
                 answer = timeout(TIMEOUT, asked.ask(request)) => answer,
             };
             let rejection = match answer {
-                Err(_) => {
-                    let message = format!("no answer within {} seconds", TIMEOUT.as_secs());
-                    Rejection::new(Failure::Timeout, message)
-                }
+                Err(_) => Rejection::late(TIMEOUT),
                 Ok(Err(rejection)) => {
                     self.usage.add(rejection.usage);
                     rejection
@@ -125,7 +116,8 @@ impl Run<'_> {
             let is_last =
                 attempt == last_attempt || is_same || !rejection.failure.is_worth_a_retry();
             let floor = rejection.retry_after.unwrap_or_default();
-            let wait = floor + BACKOFF.span(attempt).mul_f64(fastrand::f64());
+            let span = self.workflow.turn_backoff.span(attempt);
+            let wait = floor + span.mul_f64(fastrand::f64());
             self.log
                 .turn_rejected(self.turn, agent, attempt, &rejection);
             self.log.flush()?;

@@ -109,7 +109,6 @@ impl Work for Performance<'_> {
         let asking = Asking {
             request,
             terms: self.terms(task),
-            timeout: self.batch.timeout,
         };
         async move {
             match reused {
@@ -247,6 +246,7 @@ impl Performance<'_> {
             view,
             shape: spec.shape.clone(),
             tools: self.tools.toolbox(&task.agent),
+            timeout: self.batch.timeout,
             max_output_bytes: self.max_output_bytes,
         }
     }

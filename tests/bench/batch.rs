@@ -338,6 +338,7 @@ async fn attempt(view: View, task: usize) -> bool {
         view,
         shape: None,
         tools: None,
+        timeout: Duration::from_secs(600),
         max_output_bytes: 1 << 20,
     };
     let terms = Terms {

@@ -1,0 +1,85 @@
+//! `--record` and `--replay`: what stands between a run and the world.
+
+use std::{env, fs, path::Path, sync::Arc};
+
+use super::Faults;
+use crate::{
+    agent::{Agents, build},
+    compile::Workflow,
+    contract::runtime::Runtime,
+    diagnostic::{Code, Diagnostic, File},
+    recording::{Recorder, Replay},
+    schedule::Backoff,
+    tool,
+};
+
+/// What becomes of the exchanges of a run.
+#[derive(Debug, Clone, Default)]
+pub(super) enum Tape {
+    #[default]
+    None,
+    Record(Arc<Recorder>),
+    Replay(Arc<Replay>),
+}
+
+impl Tape {
+    /// Makes the agents of a workflow ready. What is replayed needs no key, and waits for nobody.
+    pub(super) fn agents(&self, workflow: &mut Workflow) -> Result<Agents, Faults> {
+        match self {
+            Tape::None => build::all(workflow),
+            Tape::Record(recorder) => {
+                let agents = build::all(workflow)?;
+                Ok(recorder.listen(workflow, agents))
+            }
+            Tape::Replay(replay) => {
+                for batch in &mut workflow.batches {
+                    batch.policy.backoff = Backoff::NONE;
+                }
+                workflow.turn_backoff = Backoff::NONE;
+                build::all_but(workflow, replay.agents(workflow))
+            }
+        }
+    }
+
+    pub(super) fn of_tools(&self) -> Option<Arc<dyn tool::Tape>> {
+        match self {
+            Tape::None => None,
+            Tape::Record(recorder) => Some(Arc::<Recorder>::clone(recorder)),
+            Tape::Replay(replay) => Some(Arc::<Replay>::clone(replay)),
+        }
+    }
+}
+
+/// Reads the recording of a workflow.
+pub(super) fn read(path: &Path, workflow: &str) -> Result<Arc<Replay>, Faults> {
+    let name = path.display().to_string();
+    match fs::read_to_string(path) {
+        Ok(text) => Replay::read(Arc::new(File { name, text }), workflow),
+        Err(error) => {
+            let message = format!("cannot read the recording `{name}`: {error}");
+            Err(vec![Diagnostic::error(Code::BadInput, message)])
+        }
+    }
+}
+
+/// The values of the environment that a workflow names as keys, or that are named as such.
+pub(super) fn secrets(workflow: &Workflow) -> Vec<String> {
+    let mut names: Vec<&str> = vec!["OPENAI_API_KEY"];
+    for agent in workflow.agents.values() {
+        match &agent.runtime {
+            Runtime::Openai { api_key_env, .. } => names.extend(api_key_env.as_deref()),
+            Runtime::Command { env, .. } => names.extend(env.iter().map(|it| &**it).filter(is_key)),
+            _ => (),
+        }
+    }
+    names.extend(workflow.tools.env.iter().map(|it| &**it).filter(is_key));
+    names.iter().filter_map(|it| env::var(it).ok()).collect()
+}
+
+/// Whether a variable's name says that its value is a secret.
+fn is_key(name: &&str) -> bool {
+    let name = name.to_ascii_uppercase();
+    ["KEY", "TOKEN", "SECRET", "PASSWORD"]
+        .iter()
+        .any(|it| name.contains(it))
+}

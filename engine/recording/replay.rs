@@ -1,0 +1,305 @@
+//! Answers from a recording.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    future,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+};
+
+use tokio_util::sync::CancellationToken;
+
+use super::{Asked, Called, Came, Ended, Head, Line, VERSION, Who, is_within};
+use crate::{
+    accept::Rejection,
+    agent::{Agent, Agents, Answer, Request},
+    compile::Workflow,
+    diagnostic::{Code, Diagnostic, File, Place},
+    prompt::{Prompt, cut},
+    tool::{self, Call, Recall, Tape, ToolError},
+};
+
+/// How much of a text that differs is shown.
+const SHOWN_BYTES: usize = 160;
+/// How many characters before the first that differs.
+const SHOWN_BEFORE: usize = 40;
+
+/// A recording that answers.
+#[derive(Debug)]
+pub struct Replay {
+    file: Arc<File>,
+    head: Head,
+    state: Mutex<State>,
+    /// Ends the run at the first difference.
+    cancel: OnceLock<CancellationToken>,
+}
+
+/// What nobody has asked for yet, each with its line.
+#[derive(Debug, Default)]
+struct State {
+    asked: BTreeMap<Who, VecDeque<(Place, Asked)>>,
+    called: BTreeMap<(String, String), VecDeque<(Place, Called)>>,
+    /// What was asked for in vain, if anything. What is asked after it may follow from it.
+    difference: Option<Diagnostic>,
+}
+
+impl Replay {
+    /// Reads a recording of a workflow.
+    ///
+    /// # Errors
+    /// Lines that are not of a recording, or a recording of something else.
+    pub fn read(file: Arc<File>, workflow: &str) -> Result<Arc<Replay>, Vec<Diagnostic>> {
+        let mut faults = Vec::new();
+        let mut head = None;
+        let mut state = State::default();
+        let mut start = 0;
+        for text in file.text.split_inclusive('\n') {
+            let span = start..start + text.trim_end().len();
+            start += text.len();
+            if text.trim().is_empty() {
+                continue;
+            }
+            let place = Place {
+                file: Arc::clone(&file),
+                span,
+            };
+            let bad = |message: String| Diagnostic::error(Code::BadInput, message);
+            match serde_json::from_str(text) {
+                Ok(Line::Recording(it)) if it.version != VERSION => {
+                    let message = format!(
+                        "this recording has the form {}; this program reads {VERSION}",
+                        it.version
+                    );
+                    faults.push(bad(message).at(place));
+                }
+                Ok(Line::Recording(it)) if it.workflow != workflow => {
+                    let message = format!("this is a recording of `{}`", it.workflow);
+                    faults.push(bad(message).at(place).found(it.workflow));
+                }
+                Ok(Line::Recording(it)) => head = Some(it),
+                Ok(Line::Asked(asked)) => {
+                    let asked_so = state.asked.entry(asked.who.clone()).or_default();
+                    asked_so.push_back((place, asked));
+                }
+                Ok(Line::Called(called)) => {
+                    let whose = (called.agent.clone(), called.tool.clone());
+                    let called_so = state.called.entry(whose).or_default();
+                    called_so.push_back((place, called));
+                }
+                Err(error) => {
+                    let message = format!("this is no line of a recording: {error}");
+                    faults.push(bad(message).at(place));
+                }
+            }
+        }
+        if head.is_none() && faults.is_empty() {
+            let message = "this is no recording: its first line does not say so";
+            faults.push(
+                Diagnostic::error(Code::BadInput, message)
+                    .at(Place::start_of(&file))
+                    .help("make one with `--record FILE`"),
+            );
+        }
+        match (head, faults.is_empty()) {
+            (Some(head), true) => Ok(Arc::new(Replay {
+                file,
+                head,
+                state: Mutex::new(state),
+                cancel: OnceLock::new(),
+            })),
+            _ => Err(faults),
+        }
+    }
+
+    /// What the recorded run was.
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// Ends a run at its first difference.
+    pub fn end_with(&self, cancel: CancellationToken) {
+        // There is one run, so there is one token.
+        let _ = self.cancel.set(cancel);
+    }
+
+    /// The agents that the recording stands for, in a workflow.
+    pub fn agents(self: &Arc<Replay>, workflow: &Workflow) -> Agents {
+        let outside = workflow.agents.values().filter(|it| !is_within(it));
+        let agents = outside.map(|spec| {
+            let agent: Arc<dyn Agent> = Arc::new(Replayed(Arc::clone(self)));
+            (spec.name.to_string(), agent)
+        });
+        agents.collect()
+    }
+
+    /// What was asked for in vain, if anything.
+    pub fn difference(&self) -> Option<Diagnostic> {
+        self.state().difference.clone()
+    }
+
+    /// What nobody asked for.
+    pub fn left(&self) -> Option<Diagnostic> {
+        let state = self.state();
+        let asked = state.asked.values().flatten().map(|(place, _)| place);
+        let called = state.called.values().flatten().map(|(place, _)| place);
+        let mut places: Vec<&Place> = asked.chain(called).collect();
+        places.sort_by_key(|it| it.span.start);
+        let message = match places.len() {
+            0 => return None,
+            1 => "one line of the recording was not asked for".to_owned(),
+            several => format!("{several} lines of the recording were not asked for"),
+        };
+        Some(Diagnostic::warning(Code::NotRecorded, message).at(places[0].clone()))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Each change is one push or one pop.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn differs(&self, state: &mut State, difference: Diagnostic) {
+        let help = "if the change is meant, record the run anew with `--record FILE`";
+        state.difference.get_or_insert(difference.help(help));
+        if let Some(cancel) = self.cancel.get() {
+            cancel.cancel();
+        }
+    }
+
+    fn find(&self, who: &Who, prompt: &Prompt) -> Option<Came> {
+        let mut state = self.state();
+        let shown = who.describe();
+        let Some((place, asked)) = state.asked.get_mut(who).and_then(VecDeque::pop_front) else {
+            let message = format!("{shown} is not in the recording");
+            let place = Place::start_of(&self.file);
+            let difference = Diagnostic::error(Code::NotRecorded, message).at(place);
+            self.differs(&mut state, difference);
+            return None;
+        };
+        let texts = [
+            ("system text", &*asked.system, &*prompt.system),
+            ("prompt", &*asked.user, &*prompt.user),
+        ];
+        let differs = texts.iter().find(|(_, recorded, now)| recorded != now);
+        if let Some((what, recorded, now)) = differs {
+            let message = format!(
+                "{shown}: the {what} is not the recorded one: {}",
+                difference(recorded, now)
+            );
+            self.differs(
+                &mut state,
+                Diagnostic::error(Code::NotRecorded, message).at(place),
+            );
+            return None;
+        }
+        Some(asked.came)
+    }
+}
+
+/// An agent that the recording stands for.
+struct Replayed(Arc<Replay>);
+
+impl Agent for Replayed {
+    fn ask(&self, request: Request) -> Answer {
+        let came = self.0.find(&Who::of(&request), &request.prompt);
+        Box::pin(async move {
+            match came {
+                Some(Came::Reply(reply)) => Ok(reply),
+                Some(Came::Rejection(refusal)) => Err(refusal.rejection()),
+                Some(Came::DroppedAfterMs(ms)) if u128::from(ms) >= request.timeout.as_millis() => {
+                    Err(Rejection::late(request.timeout))
+                }
+                // Whoever dropped it then drops it now, and so does a run that ends.
+                Some(Came::DroppedAfterMs(_)) | None => future::pending().await,
+            }
+        })
+    }
+}
+
+impl Tape for Replay {
+    fn recall(&self, call: &Call<'_>) -> Recall {
+        let mut state = self.state();
+        let whose = (call.agent.to_owned(), call.tool.to_owned());
+        let shown = format!("the call of `{}` for `{}`", call.tool, call.agent);
+        let next = state.called.get_mut(&whose).and_then(VecDeque::pop_front);
+        let difference = match next {
+            Some((_, called)) if called.arguments == *call.arguments => {
+                return Recall::Came(match called.came {
+                    Ended::Result(called) => Ok(called),
+                    Ended::Error(message) => Err(ToolError(message)),
+                });
+            }
+            Some((place, called)) => {
+                let differs = difference(
+                    &format!("{:#}", called.arguments),
+                    &format!("{:#}", call.arguments),
+                );
+                let message =
+                    format!("{shown}: its arguments are not the recorded ones: {differs}");
+                Diagnostic::error(Code::NotRecorded, message).at(place)
+            }
+            None => {
+                let message = format!("{shown} is not in the recording");
+                let place = Place::start_of(&self.file);
+                Diagnostic::error(Code::NotRecorded, message).at(place)
+            }
+        };
+        self.differs(&mut state, difference);
+        Recall::Wait
+    }
+
+    fn keep(&self, _: &Call<'_>, _: &Result<tool::Called, ToolError>) {}
+}
+
+impl Who {
+    pub(super) fn of(request: &Request) -> Who {
+        Who {
+            agent: request.agent.to_string(),
+            task_id: request.task_id.as_deref().map(str::to_owned),
+            attempt: request.attempt,
+        }
+    }
+
+    fn describe(&self) -> String {
+        let Who {
+            agent,
+            task_id,
+            attempt,
+        } = self;
+        match task_id {
+            Some(task) => format!("attempt {attempt} of `{agent}` on task `{task}`"),
+            None => format!("attempt {attempt} of `{agent}`"),
+        }
+    }
+}
+
+/// The first lines that two texts do not share.
+fn difference(recorded: &str, now: &str) -> String {
+    let mut lines = (recorded.lines(), now.lines());
+    let mut number = 0;
+    loop {
+        number += 1;
+        match (lines.0.next(), lines.1.next()) {
+            (Some(was), Some(is)) if was == is => (),
+            (None, None) => return "line ends differ".to_owned(),
+            (was, is) => {
+                let both = was
+                    .unwrap_or_default()
+                    .chars()
+                    .zip(is.unwrap_or_default().chars());
+                let alike = both.take_while(|(was, is)| was == is).count();
+                let skipped = alike.saturating_sub(SHOWN_BEFORE);
+                let shown = |it: Option<&str>| match it {
+                    None => "nothing".to_owned(),
+                    Some(it) => {
+                        let dots = if skipped > 0 { "..." } else { "" };
+                        let from = it
+                            .char_indices()
+                            .nth(skipped)
+                            .map_or(it.len(), |(at, _)| at);
+                        format!("`{dots}{}`", cut(&it[from..], SHOWN_BYTES))
+                    }
+                };
+                return format!("line {number} was {}, and is {}", shown(was), shown(is));
+            }
+        }
+    }
+}
