@@ -12,7 +12,7 @@ use crate::{
     context::View,
     prompt::Prompt,
     shape::Shape,
-    tool::Toolbox,
+    tool::{Calls, Toolbox},
 };
 
 pub use crate::{child::env, usage::Usage};
@@ -22,6 +22,9 @@ pub mod command;
 pub mod openai;
 pub mod scripted;
 pub mod template;
+mod witness;
+
+pub use witness::Witness;
 
 /// One question to one agent.
 #[derive(Debug, Clone)]
@@ -44,13 +47,19 @@ pub struct Request {
     pub timeout: Duration,
     /// The longest answer that is taken, in bytes.
     pub max_output_bytes: usize,
+    /// Sees what is done meanwhile.
+    pub witness: Witness,
 }
 
 /// One answer, not yet believed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply {
     pub text: String,
+    #[serde(default)]
     pub usage: Usage,
+    /// What its model called for it.
+    #[serde(default, skip_serializing_if = "Calls::is_empty")]
+    pub calls: Calls,
 }
 
 pub type Answer = Pin<Box<dyn Future<Output = Result<Reply, Rejection>> + Send>>;

@@ -112,6 +112,14 @@ impl View {
         }
     }
 
+    /// The same snapshot, as the tools of its agent see it: whole.
+    pub fn seen_by_tools(&self) -> View {
+        View {
+            sees: Sees::All,
+            ..self.clone()
+        }
+    }
+
     pub fn task(&self) -> Option<&TaskView> {
         self.task.as_deref()
     }

@@ -82,6 +82,20 @@ pub enum RunEvent {
         /// When the next attempt is made, if there is one.
         retry_in_ms: Option<u64>,
     },
+    /// A model called a tool while it was asked: in a task, or in a turn.
+    ToolCalled {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        turn: Option<u32>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        batch: Option<Arc<str>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        task: Option<Arc<str>>,
+        agent: Arc<str>,
+        attempt: u32,
+        tool: String,
+        ok: bool,
+        ms: u64,
+    },
     TaskEnded {
         batch: Arc<str>,
         task: Arc<str>,

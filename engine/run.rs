@@ -4,7 +4,7 @@
 //! **Invariant:** a batch changes the context only by its two result keys, and only at its end.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     convert::Infallible,
     path::Path,
     sync::Arc,
@@ -28,6 +28,7 @@ use crate::{
 
 mod attempt;
 mod batch;
+mod calls;
 mod clock;
 pub mod drive;
 mod log;
@@ -123,6 +124,7 @@ pub async fn workflow(
         ran: HashMap::new(),
         batches: BTreeMap::new(),
         last_answer: None,
+        called: BTreeSet::new(),
     };
     let Err(stop) = run.turns(hear).await;
     let (status, reason, faults) = run.judge(stop)?;
@@ -208,6 +210,8 @@ struct Run<'a> {
     batches: BTreeMap<String, Status>,
     /// Who spoke last, and what came of it.
     last_answer: Option<(Arc<str>, Json)>,
+    /// The tools that were called in this turn.
+    called: BTreeSet<String>,
 }
 
 /// What a turn brought.
@@ -265,6 +269,7 @@ impl Run<'_> {
             }
             self.turn += 1;
             self.round = 0;
+            self.called.clear();
             self.at(LifecycleTrigger::BeforeAgent, Some(&agent)).await?;
             let turned = self.take_turn(&agent, hear).await?;
             self.at(LifecycleTrigger::AfterAgent, Some(&agent)).await?;
@@ -286,7 +291,7 @@ impl Run<'_> {
             && !self
                 .workflow
                 .transitions
-                .has_condition(agent, &self.context)
+                .has_condition(agent, &self.context, &self.called)
         {
             return Err(Stop::Failed(format!(
                 "a batch of `{agent}` failed, and no transition of `{agent}` has a condition that holds then"
@@ -310,7 +315,8 @@ impl Run<'_> {
     }
 
     fn next(&self, agent: &str, hear: Hear<'_>) -> Next {
-        let (next, warnings) = self.workflow.transitions.next(agent, &self.context);
+        let transitions = &self.workflow.transitions;
+        let (next, warnings) = transitions.next(agent, &self.context, &self.called);
         for message in warnings {
             hear(&RunEvent::Warning { message });
         }

@@ -4,7 +4,12 @@
 //! with an error that a model can read.
 //! **Invariant:** a call that is dropped leaves nothing running behind it.
 
-use std::{collections::BTreeMap, fmt, future, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -21,11 +26,15 @@ use crate::{
 };
 
 mod arguments;
+mod call;
 mod check;
 mod python;
+mod tape;
 
+pub use call::{Bench, Call, Calls};
 pub use check::{check, files};
 use python::Python;
+pub use tape::{OwnCall, Recall, Tape};
 
 /// The longest result that is read at all, in bytes. What a model is shown of it is the tool's own limit.
 const MAX_BYTES: usize = 4 << 20;
@@ -41,10 +50,11 @@ pub struct Tools {
     tape: Option<Arc<dyn Tape>>,
 }
 
-/// What one agent's model may call.
+/// What one agent's model may call, and what the tools are given besides their arguments.
 #[derive(Debug)]
 pub struct Toolbox {
     tools: BTreeMap<Arc<str>, Arc<Tool>>,
+    given: Given,
 }
 
 /// One tool.
@@ -52,6 +62,8 @@ pub struct Toolbox {
 pub struct Tool {
     pub spec: ToolSpec,
     way: Way,
+    /// The variables that only the engine sets.
+    reserved: Arc<BTreeSet<String>>,
     /// Found out once: a function's file has to be read for it.
     definition: OnceCell<Definition>,
 }
@@ -97,35 +109,6 @@ pub struct Called {
     pub changed: Map<String, Value>,
 }
 
-/// A call that a run makes by itself: of a tool on an output, or of a function on a prompt.
-#[derive(Debug, Clone, Copy)]
-pub struct Call<'a> {
-    /// For whom; empty where it is for the run as a whole.
-    pub agent: &'a str,
-    pub tool: &'a str,
-    pub arguments: &'a Value,
-}
-
-/// What is to be instead of a call.
-#[derive(Debug)]
-pub enum Recall {
-    /// The call itself.
-    Make,
-    /// What came of it.
-    Came(Result<Called, ToolError>),
-    /// Nothing, until the run is over.
-    Wait,
-}
-
-/// Whoever stands between such calls and the world.
-pub trait Tape: fmt::Debug + Send + Sync {
-    /// What is to be instead of a call.
-    fn recall(&self, call: &Call<'_>) -> Recall;
-
-    /// Takes note of what came of a call that was made.
-    fn keep(&self, call: &Call<'_>, came: &Result<Called, ToolError>);
-}
-
 /// What went wrong with a call, told to the model that made it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolError(pub String);
@@ -140,6 +123,7 @@ impl Tools {
     /// What tools may see of `env` is looked up here. Nothing is started before the first call.
     pub fn new(specs: &ToolSpecs, env: &Env) -> Tools {
         let python = Arc::new(Python::new(specs, env));
+        let reserved = Arc::new(specs.reserved.clone());
         let tool = |spec: &ToolSpec| {
             let way = match &spec.does {
                 Does::Function { file, function } => Way::Function {
@@ -154,6 +138,7 @@ impl Tools {
             Arc::new(Tool {
                 spec: spec.clone(),
                 way,
+                reserved: Arc::clone(&reserved),
                 definition: OnceCell::new(),
             })
         };
@@ -185,32 +170,12 @@ impl Tools {
         (agent, output): (&str, &Value),
         given: &Given,
     ) -> Result<Called, ToolError> {
-        let call = Call {
+        let call = OwnCall {
             agent,
             tool: &tool.spec.name,
             arguments: output,
         };
-        self.taped(&call, tool.run(output, given)).await
-    }
-
-    /// Makes a call, unless the tape knows what came of it.
-    async fn taped(
-        &self,
-        call: &Call<'_>,
-        made: impl Future<Output = Result<Called, ToolError>>,
-    ) -> Result<Called, ToolError> {
-        let Some(tape) = &self.tape else {
-            return made.await;
-        };
-        match tape.recall(call) {
-            Recall::Came(came) => came,
-            Recall::Wait => future::pending().await,
-            Recall::Make => {
-                let came = made.await;
-                tape.keep(call, &came);
-                came
-            }
-        }
+        tape::through(self.tape.as_deref(), &call, tool.run(output, given)).await
     }
 
     /// What runs at a point of a run, for an agent if it is a turn of one, in the file's order.
@@ -235,7 +200,7 @@ impl Tools {
             let Some(python) = &self.python else { continue };
             let given = given();
             let told = json!({ "system": system, "user": user });
-            let call = Call {
+            let call = OwnCall {
                 agent,
                 tool: &spec.function,
                 arguments: &told,
@@ -262,7 +227,7 @@ impl Tools {
                     changed,
                 })
             };
-            match self.taped(&call, asked).await {
+            match tape::through(self.tape.as_deref(), &call, asked).await {
                 Ok(called) => system = called.text,
                 Err(error) => faults.push(format!(
                     "the prompt function `{}` of `{agent}` is left out: {error}",
@@ -285,12 +250,15 @@ impl Tools {
     }
 
     /// What an agent's model may call, if anything.
-    pub fn toolbox(&self, agent: &str) -> Option<Arc<Toolbox>> {
+    pub fn toolbox(&self, agent: &str, given: impl FnOnce() -> Given) -> Option<Arc<Toolbox>> {
         let bound = self.of(agent).filter(|it| it.spec.bound);
         let tools: BTreeMap<_, _> = bound
             .map(|it| (Arc::clone(&it.spec.name), Arc::clone(it)))
             .collect();
-        (!tools.is_empty()).then(|| Arc::new(Toolbox { tools }))
+        (!tools.is_empty()).then(|| {
+            let given = given();
+            Arc::new(Toolbox { tools, given })
+        })
     }
 }
 
@@ -376,6 +344,11 @@ impl Tool {
                     Value::Object(changed) => changed,
                     _ => Map::new(),
                 };
+                if let Some(name) = changed.keys().find(|it| self.reserved.contains(*it)) {
+                    let message =
+                        format!("it sets the variable `{name}`, which only the engine writes");
+                    return Err(ToolError(message));
+                }
                 let is_text = answer["is_text"] == true;
                 Ok(Called {
                     changed,

@@ -9,6 +9,7 @@ mod examples;
 mod given;
 mod harness;
 mod history;
+mod models;
 mod plans;
 mod recording;
 mod resume;

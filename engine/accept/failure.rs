@@ -27,6 +27,8 @@ pub enum Failure {
     WrongTask,
     OutsideOwnedPaths,
     TooLong,
+    TooManyCalls,
+    ToolMissing,
     ProgramFailed,
     TemplateFailed,
     /// An attempt ended in a panic: our own mistake.
@@ -52,7 +54,7 @@ struct Facts {
 }
 
 impl Failure {
-    pub const ALL: [Failure; 22] = [
+    pub const ALL: [Failure; 24] = [
         Failure::RateLimited,
         Failure::Quota,
         Failure::Overloaded,
@@ -72,6 +74,8 @@ impl Failure {
         Failure::WrongTask,
         Failure::OutsideOwnedPaths,
         Failure::TooLong,
+        Failure::TooManyCalls,
+        Failure::ToolMissing,
         Failure::ProgramFailed,
         Failure::TemplateFailed,
         Failure::Internal,
@@ -107,6 +111,8 @@ impl Failure {
             Failure::WrongTask => row("wrong_task", AGAIN, SHOWN, Tasks, "the answer says that it is for another task"),
             Failure::OutsideOwnedPaths => row("outside_owned_paths", AGAIN, SHOWN, Tasks, "the answer writes files that are not the task's"),
             Failure::TooLong => row("too_long", AGAIN, SHOWN, Tasks, "the answer, or a file in it, is too long"),
+            Failure::TooManyCalls => row("too_many_calls", AGAIN, SHOWN, Tasks, "the model went on calling tools"),
+            Failure::ToolMissing => row("tool_missing", AGAIN, UNSEEN, Tasks, "a tool that the model may call cannot be offered"),
             Failure::ProgramFailed => row("program_failed", AGAIN, UNSEEN, Tasks, "the program ended in an error"),
             Failure::TemplateFailed => row("template_failed", NEVER, UNSEEN, Tasks, "the template cannot be rendered"),
             Failure::Internal => row("internal", AGAIN, UNSEEN, Tasks, "a mistake of the engine's own"),

@@ -103,6 +103,7 @@ pub fn build(runtime: &Runtime, home: &Path, env: &Env) -> Result<Arc<dyn Agent>
             structured,
             stream,
             idle_timeout_seconds,
+            max_tool_rounds,
             extra_body,
         } => {
             let settings = Settings {
@@ -114,6 +115,7 @@ pub fn build(runtime: &Runtime, home: &Path, env: &Env) -> Result<Arc<dyn Agent>
                 structured: *structured,
                 stream: *stream,
                 idle_timeout: Duration::from_secs(idle_timeout_seconds.get()),
+                max_tool_rounds: *max_tool_rounds as usize,
                 extra_body,
             };
             Ok(Arc::new(OpenAi::new(&settings, env)?))

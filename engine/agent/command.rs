@@ -6,7 +6,7 @@ use std::{fs, io, path::Path};
 
 use serde_json::{Map, Value, json};
 
-use super::{Agent, Answer, Reply, Request, Usage, env::Env};
+use super::{Agent, Answer, Reply, Request, env::Env};
 use crate::{
     accept::{Failure, Rejection},
     child::{self, Ended, Program},
@@ -160,10 +160,10 @@ fn read(program: &Path, ended: Ended, limit: usize) -> Result<Reply, Rejection> 
             reject(Failure::Empty, what)
         }
         Ok(text) => match serde_json::from_str::<Value>(&text) {
-            Ok(_) => {
-                let usage = Usage::default();
-                Ok(Reply { text, usage })
-            }
+            Ok(_) => Ok(Reply {
+                text,
+                ..Reply::default()
+            }),
             // Half a value is no text that somebody meant.
             Err(error) => {
                 let what = format!("printed what is not one JSON value: {error}");

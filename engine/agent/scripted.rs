@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Agent, Answer, Reply, Request, Usage, capped};
+use super::{Agent, Answer, Reply, Request, capped};
 use crate::{
     accept::{Failure, Rejection},
     contract::runtime::{self, ScriptedFailure, ScriptedReply},
@@ -97,8 +97,10 @@ impl Agent for Scripted {
                 text.truncate(text.floor_char_boundary(limit));
             }
             let text = capped(text, &request)?;
-            let usage = Usage::default();
-            Ok(Reply { text, usage })
+            Ok(Reply {
+                text,
+                ..Reply::default()
+            })
         })
     }
 }

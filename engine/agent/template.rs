@@ -14,7 +14,7 @@ use minijinja::{
 };
 use serde::de::IgnoredAny;
 
-use super::{Agent, Answer, Reply, Request, Usage, build::BuildError};
+use super::{Agent, Answer, Reply, Request, build::BuildError};
 use crate::{
     accept::{Failure, Rejection},
     context::View,
@@ -80,8 +80,10 @@ impl Agent for Template {
             if output == TemplateOutput::Json {
                 check_json(&text)?;
             }
-            let usage = Usage::default();
-            Ok(Reply { text, usage })
+            Ok(Reply {
+                text,
+                ..Reply::default()
+            })
         })
     }
 }

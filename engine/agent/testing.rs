@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use serde_json::{Value, json};
 
 use super::{
-    Agent, Reply, Request,
+    Agent, Reply, Request, Witness,
     build::{BuildError, build},
     env::Env,
 };
@@ -41,6 +41,7 @@ pub(super) fn question() -> Request {
         tools: None,
         timeout: std::time::Duration::from_secs(600),
         max_output_bytes: 1 << 20,
+        witness: Witness::default(),
     }
 }
 

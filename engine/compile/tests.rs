@@ -205,7 +205,6 @@ tools:
         ),
         nothing,
         expect![[r#"
-            warning MZ208 tools:2:22 `f` is accepted but not offered to a model: this version runs only tools with `auto_tool_call: true`
             error MZ302 tools:3:13 no file defines an agent `a` (A?)
             error MZ303 tools:4:5 an agent has two tools named `f`
             error MZ302 tools:4:17 no file defines an agent `C`

@@ -1,11 +1,12 @@
 //! Tools: what an agent may call, and what runs on its output.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value};
 
 use super::{Batch, Compiler};
 use crate::{
+    context::RESERVED,
     contract::{
         name::Name,
         tools::{
@@ -25,6 +26,8 @@ pub struct ToolSpecs {
     pub lifecycle: Vec<LifecycleSpec>,
     /// Functions that rewrite prompts, in order.
     pub prompts: Vec<PromptSpec>,
+    /// The variables that no tool may set: only the engine does.
+    pub reserved: BTreeSet<String>,
     /// The environment variables that they may see.
     pub env: Vec<Name>,
     /// The workflow's folder, which their paths start at.
@@ -90,6 +93,13 @@ impl Compiler<'_> {
             project: self.bundle.project.root.clone(),
             ..ToolSpecs::default()
         };
+        let keys = batches
+            .iter()
+            .flat_map(|it| [&*it.context_key, &*it.status_key]);
+        tools.reserved = keys
+            .chain(RESERVED.iter().copied())
+            .map(str::to_owned)
+            .collect();
         tools.prompts = self.prompts(batches);
         let Some(part) = &self.bundle.tools else {
             return tools;
@@ -119,14 +129,6 @@ impl Compiler<'_> {
             });
         }
         self.tools_names(part);
-        if let Some(bound) = tools.tools.iter().find(|it| it.bound) {
-            let message = format!(
-                "`{}` is accepted but not offered to a model: this version runs only tools with `auto_tool_call: true`",
-                bound.name
-            );
-            let at = bound.at.clone();
-            self.push(Diagnostic::warning(Code::NotActedOn, message).at(at));
-        }
         tools
     }
 

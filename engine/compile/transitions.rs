@@ -51,26 +51,43 @@ pub enum Next {
 #[derive(Debug)]
 enum When {
     Always,
-    Equals { key: String, value: Value },
+    Equals {
+        key: String,
+        value: Value,
+    },
     Holds(Expression),
+    /// A tool was called in the turn.
+    Called(String),
     Never,
 }
 
 impl Transitions {
     /// The first rule of an agent that holds: conditions in the order of the file, then the others. Warnings are about comparisons that make no sense.
-    pub fn next(&self, source: &str, context: &Context) -> (Next, Vec<String>) {
+    pub fn next(
+        &self,
+        source: &str,
+        context: &Context,
+        called: &BTreeSet<String>,
+    ) -> (Next, Vec<String>) {
         let mut warnings = Vec::new();
         let mut rules = self.rules.iter().filter(|it| &*it.source == source);
-        match rules.find(|it| it.when.holds(context, &mut warnings)) {
+        match rules.find(|it| it.when.holds(context, called, &mut warnings)) {
             Some(rule) => (rule.next.clone(), warnings),
             None => (Next::NoRule, warnings),
         }
     }
 
     /// Whether a rule with a condition holds after a turn of this agent.
-    pub fn has_condition(&self, source: &str, context: &Context) -> bool {
+    pub fn has_condition(
+        &self,
+        source: &str,
+        context: &Context,
+        called: &BTreeSet<String>,
+    ) -> bool {
         let mut rules = self.rules.iter().filter(|it| &*it.source == source);
-        rules.any(|it| !matches!(it.when, When::Always) && it.when.holds(context, &mut Vec::new()))
+        rules.any(|it| {
+            !matches!(it.when, When::Always) && it.when.holds(context, called, &mut Vec::new())
+        })
     }
 
     /// Where a turn of an agent can lead.
@@ -81,10 +98,16 @@ impl Transitions {
 }
 
 impl When {
-    fn holds(&self, context: &Context, warnings: &mut Vec<String>) -> bool {
+    fn holds(
+        &self,
+        context: &Context,
+        called: &BTreeSet<String>,
+        warnings: &mut Vec<String>,
+    ) -> bool {
         match self {
             When::Always => true,
             When::Never => false,
+            When::Called(tool) => called.contains(tool),
             When::Equals { key, value } => {
                 expression::equals(context.get(key).unwrap_or(&Value::Null), value)
             }
@@ -285,13 +308,28 @@ impl Compiler<'_> {
                 })
             }
             (_, Some(ConditionType::ToolCalled)) => {
-                let message = "`tool_called` never holds: tools are not run by this version";
-                self.push(
-                    Diagnostic::warning(Code::NotActedOn, message).at(place("condition_type")),
-                );
-                When::Never
+                let Some(tool) = &rule.tool_name else {
+                    return When::Never;
+                };
+                self.expect_tool(&rule.source_agent, tool, place("tool_name"));
+                When::Called(tool.to_string())
             }
             (_, None) => When::Never,
+        }
+    }
+
+    /// Notes a tool that the agent does not have.
+    fn expect_tool(&mut self, agent: &str, tool: &str, at: Place) {
+        let tools = self.bundle.tools.as_ref().map(|it| &it.value.tools);
+        let tools = tools.into_iter().flatten();
+        let its = tools.filter(|it| it.agents().iter().any(|it| it.as_str() == agent));
+        let names: Vec<String> = its
+            .filter_map(|it| Some(it.called()?.to_string()))
+            .collect();
+        if !names.iter().any(|it| it == tool) {
+            let message = format!("`{agent}` has no tool `{tool}`, so this rule never holds");
+            let diagnostic = Diagnostic::warning(Code::UnknownTool, message).at(at);
+            self.push(diagnostic.found(tool).allowed(names));
         }
     }
 
@@ -418,7 +456,7 @@ impl Compiler<'_> {
                             .value
                     });
                 }
-                When::Equals { .. } | When::Never => return,
+                When::Equals { .. } | When::Called(_) | When::Never => return,
             }
         }
         // A failed batch that nobody handles ends the run as failed, which is what its author asked for.

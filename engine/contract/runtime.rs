@@ -40,6 +40,10 @@ pub enum Runtime {
         /// The longest silence of the endpoint, in seconds, before the attempt is given up. Without `stream`, the whole answer comes after a silence.
         #[serde(default = "default_idle_timeout")]
         idle_timeout_seconds: NonZeroU64,
+        /// How often the model may call tools, any number of them each time, before it has to answer.
+        #[serde(default = "default_tool_rounds")]
+        #[schemars(range(min = 1, max = 100))]
+        max_tool_rounds: u32,
         /// More fields for the request's body, as the endpoint names them.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         extra_body: BTreeMap<String, Value>,
@@ -92,6 +96,10 @@ fn default_stream() -> bool {
 /// Long enough for a model that thinks before it says anything.
 fn default_idle_timeout() -> NonZeroU64 {
     NonZeroU64::new(120).expect("not zero")
+}
+
+fn default_tool_rounds() -> u32 {
+    8
 }
 
 fn default_fuel() -> NonZeroU64 {

@@ -61,6 +61,7 @@ codes! {
     NameMismatch "MZ312" "a name differs from its folder or file"
     Template "MZ313" "a template that does not compile"
     MissingFile "MZ314" "a file that another one names is missing"
+    UnknownTool "MZ315" "a tool that an agent does not have"
     // A plan cannot be accepted.
     NoPlan "MZ401" "no task list where the batch looks for it"
     NotATask "MZ402" "an item that is not a task"

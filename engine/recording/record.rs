@@ -16,7 +16,7 @@ use crate::{
     agent::{Agent, Agents, Answer, Request},
     compile::Workflow,
     prompt::Prompt,
-    tool::{self, Call, Recall, Tape, ToolError},
+    tool::{self, OwnCall, Recall, Tape, ToolError},
 };
 
 /// A recording under way. The file is there when it is finished.
@@ -192,11 +192,11 @@ impl Drop for Open {
 }
 
 impl Tape for Recorder {
-    fn recall(&self, _: &Call<'_>) -> Recall {
+    fn recall(&self, _: &OwnCall<'_>) -> Recall {
         Recall::Make
     }
 
-    fn keep(&self, call: &Call<'_>, came: &Result<tool::Called, ToolError>) {
+    fn keep(&self, call: &OwnCall<'_>, came: &Result<tool::Called, ToolError>) {
         self.write(&Line::Called(Called {
             agent: call.agent.to_owned(),
             tool: call.tool.to_owned(),

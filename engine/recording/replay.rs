@@ -15,7 +15,7 @@ use crate::{
     compile::Workflow,
     diagnostic::{Code, Diagnostic, File, Place},
     prompt::{Prompt, cut},
-    tool::{self, Call, Recall, Tape, ToolError},
+    tool::{self, OwnCall, Recall, Tape, ToolError},
 };
 
 /// How much of a text that differs is shown.
@@ -215,7 +215,7 @@ impl Agent for Replayed {
 }
 
 impl Tape for Replay {
-    fn recall(&self, call: &Call<'_>) -> Recall {
+    fn recall(&self, call: &OwnCall<'_>) -> Recall {
         let mut state = self.state();
         let whose = (call.agent.to_owned(), call.tool.to_owned());
         let shown = format!("the call of `{}` for `{}`", call.tool, call.agent);
@@ -246,7 +246,7 @@ impl Tape for Replay {
         Recall::Wait
     }
 
-    fn keep(&self, _: &Call<'_>, _: &Result<tool::Called, ToolError>) {}
+    fn keep(&self, _: &OwnCall<'_>, _: &Result<tool::Called, ToolError>) {}
 }
 
 impl Who {

@@ -22,7 +22,7 @@ mod time;
 pub use data::{event, run as run_data, task as task_data, whole_turn as turn_data};
 pub use line::line;
 pub use list::{Listed, Summary, list};
-pub use task::{Attempt, Came, Prompt, Rejection, Task};
+pub use task::{Attempt, Called, Came, Prompt, Rejection, Task};
 pub use text::{run, task, whole_turn as turn};
 
 /// A run, as far as its journal goes.
@@ -47,6 +47,8 @@ pub struct Turn {
     pub usage: Usage,
     /// What it was told, one after the other.
     pub prompts: Vec<Prompt>,
+    /// What its model called, one after the other.
+    pub calls: Vec<Called>,
     /// What it answered in the end.
     pub answer: Option<Arc<str>>,
     pub rejections: Vec<Rejection>,
@@ -98,6 +100,17 @@ impl History {
             }
             "answered" | "turn_rejected" | "plan_refused" | "batch_begun" => {
                 self.turn(&data).take(entry, &data);
+            }
+            "called" => {
+                let called = Called::of(entry, &data);
+                match entry.task {
+                    None => self.turn(&data).calls.push(called),
+                    Some(_) => {
+                        if let Some(task) = self.task_mut(entry) {
+                            task.called(called);
+                        }
+                    }
+                }
             }
             "started" => {
                 let prompt = self.prompt(entry, &data);

@@ -61,6 +61,7 @@ pub fn line(event: &RunEvent, elapsed: Duration, level: Level) -> Option<String>
         | RunEvent::BatchRecalled { .. }
         | RunEvent::BatchEnded { .. } => of_batch(event),
         RunEvent::TaskStarted { .. }
+        | RunEvent::ToolCalled { .. }
         | RunEvent::AttemptRejected { .. }
         | RunEvent::TaskEnded { .. } => of_task(event),
     }?;
@@ -222,6 +223,20 @@ fn of_task(event: &RunEvent) -> Said {
             };
             let text = format!("{} ({}{attempt})", inert(task), inert(agent));
             (Level::Verbose, "started", text)
+        }
+        RunEvent::ToolCalled {
+            task,
+            agent,
+            tool,
+            ok,
+            ms,
+            ..
+        } => {
+            let who = inert(task.as_ref().unwrap_or(agent));
+            let went = if *ok { "" } else { ", failed" };
+            let seconds = *ms as f64 / 1000.0;
+            let text = format!("{} for {who}{went} ({seconds:.1}s)", inert(tool));
+            (Level::Verbose, "called", text)
         }
         RunEvent::AttemptRejected {
             task,

@@ -177,6 +177,7 @@ impl Screen {
             RunEvent::BatchEnded { .. } | RunEvent::RunEnded { .. } => *self = Screen::default(),
             RunEvent::RunStarted { .. }
             | RunEvent::TurnRejected { .. }
+            | RunEvent::ToolCalled { .. }
             | RunEvent::BatchUnchanged { .. }
             | RunEvent::Warning { .. } => (),
         }

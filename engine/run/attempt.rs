@@ -22,9 +22,10 @@ impl Asking {
     /// Straight on: question, answer, acceptance.
     pub(super) async fn make(self, agent: Arc<dyn Agent>) -> Answer {
         let shape = self.request.shape.clone();
+        let witness = self.request.witness.clone();
         let limit = self.request.timeout;
         match timeout(limit, agent.ask(self.request)).await {
-            Err(_) => (Usage::default(), Err(Rejection::late(limit))),
+            Err(_) => (witness.used(), Err(Rejection::late(limit))),
             Ok(Err(rejection)) => (rejection.usage, Err(rejection)),
             Ok(Ok(reply)) => {
                 let output = accept::task(&reply.text, shape.as_deref(), &self.terms);

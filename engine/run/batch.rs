@@ -10,6 +10,7 @@ use anyhow::Context as _;
 
 use super::{
     Hear, Run, Status, Stop,
+    calls::Ear,
     drive::{self, Limits},
     results::{self, Fate},
     work::{HandedOut, Performance},
@@ -58,7 +59,9 @@ impl Run<'_> {
             hear,
             plan: &plan,
             run: self.id.clone(),
+            workflow: &self.workflow.name,
             view: self.context.view(&Sees::All),
+            ear: Ear::new(),
             max_output_bytes: self.workflow.limits.max_output_bytes,
             max_file_bytes: self.workflow.limits.max_file_bytes,
             specs: &self.workflow.agents,

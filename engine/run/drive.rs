@@ -42,6 +42,11 @@ pub trait Work {
     /// What an earlier session of the batch saw, one after the other and in its order; then nothing.
     fn recall(&mut self) -> Result<Option<Recalled>, Broken>;
 
+    /// Waits for word from attempts under way, and takes it in. Nothing is lost if the wait is given up.
+    fn listen(&mut self) -> impl Future<Output = ()> {
+        pending()
+    }
+
     /// Judges how an attempt ended.
     fn judge(&mut self, task: TaskIx, attempt: u32, answer: Ended<Self::Answer>) -> Verdict;
 
@@ -155,6 +160,11 @@ pub async fn drive<W: Work>(batch: Batch<'_>, work: &mut W, cancel: impl Future<
                 Due::Deadline => events.push(Event::DeadlinePassed),
                 Due::Retry(task) => events.push(Event::RetryDue { task }),
             },
+            () = work.listen() => {
+                if work.flush().is_err() {
+                    events.push(Event::CancelRequested);
+                }
+            }
             ended = drive.attempts.next() => {
                 let mut ended = Some(ended);
                 while let Some((Attempt { task, number }, answer)) = ended.take() {

@@ -20,10 +20,11 @@ use super::{
 };
 use crate::{
     accept::Rejection,
-    agent::Usage,
+    agent::{Reply, Usage},
     journal::{self, Cursor, Entry, Journal, Mark},
     prompt::Prompt,
     schedule::Retry,
+    tool::Calls,
 };
 
 /// The journal of one run, and its past.
@@ -47,6 +48,8 @@ pub(super) struct Asked {
     pub(super) rejected_usage: Usage,
     /// The answer that could be used, and what it used.
     pub(super) answer: Option<(Arc<str>, Usage)>,
+    /// What the calls for that answer brought.
+    pub(super) calls: Calls,
 }
 
 /// What is recalled of a batch.
@@ -102,13 +105,17 @@ impl Log {
                 }
                 Step::Answered { agent: spoke, .. } if past.turn == turn && **spoke == *agent => {
                     let Some(Past {
-                        step: Step::Answered { text, usage, .. },
+                        step:
+                            Step::Answered {
+                                text, usage, calls, ..
+                            },
                         ..
                     }) = self.past.pop_front()
                     else {
                         break;
                     };
                     asked.answer = Some((text, usage));
+                    asked.calls = calls;
                     break;
                 }
                 other => bail!(misfit(
@@ -209,14 +216,13 @@ impl Log {
         });
     }
 
-    pub(super) fn answered(
-        &mut self,
-        turn: u32,
-        agent: &str,
-        text: &str,
-        usage: Usage,
-    ) -> anyhow::Result<()> {
-        let data = json!({ "turn": turn, "agent": agent, "usage": usage });
+    pub(super) fn answered(&mut self, turn: u32, agent: &str, reply: &Reply) -> anyhow::Result<()> {
+        let mut data = json!({ "turn": turn, "agent": agent, "usage": reply.usage });
+        if reply.calls != Calls::default() {
+            data["called"] = json!(reply.calls.tools);
+            data["set"] = json!(reply.calls.changed);
+        }
+        let text = reply.text.as_str();
         self.push("answered", data, |it| it.body = Some(text.into()));
         self.commit()
     }
@@ -414,7 +420,7 @@ impl Log {
         });
     }
 
-    fn push(&mut self, kind: &'static str, data: Value, more: impl FnOnce(&mut Entry)) {
+    pub(super) fn push(&mut self, kind: &'static str, data: Value, more: impl FnOnce(&mut Entry)) {
         if self.journal.is_none() {
             return;
         }

@@ -16,6 +16,7 @@ use crate::{
     agent::Usage,
     journal::{Entry, Row},
     schedule::Retry,
+    tool::Calls,
 };
 
 /// What earlier sessions of a run went through, as far as it still counts.
@@ -47,6 +48,7 @@ pub(super) enum Step {
         agent: Arc<str>,
         text: Arc<str>,
         usage: Usage,
+        calls: Calls,
     },
     Tool {
         tool: Arc<str>,
@@ -166,6 +168,7 @@ impl Reader {
                 agent: data["agent"].as_str().context("no agent")?.into(),
                 text: entry.body.context("no answer")?,
                 usage: usage(&data)?,
+                calls: calls(&data)?,
             },
             "tool" => Step::Tool {
                 tool: data["tool"].as_str().context("no tool")?.into(),
@@ -211,7 +214,9 @@ impl Reader {
                 return self.retry(&entry.batch.context("no batch")?, &tasks);
             }
             // For people.
-            "asked" | "system" | "task_ended" | "plan_refused" | "run_ended" => return Ok(()),
+            "asked" | "called" | "system" | "task_ended" | "plan_refused" | "run_ended" => {
+                return Ok(());
+            }
             other => anyhow::bail!("`{other}` is no kind of entry"),
         };
         self.past.push_back(Past {
@@ -321,6 +326,16 @@ fn attempt(entry: Entry, data: &Value) -> anyhow::Result<Attempt> {
         reused: data["reused"].as_str().map(Arc::from),
         came,
     })
+}
+
+fn calls(data: &Value) -> anyhow::Result<Calls> {
+    match data.get("called") {
+        None => Ok(Calls::default()),
+        Some(tools) => Ok(Calls {
+            tools: serde_json::from_value(tools.clone())?,
+            changed: serde_json::from_value(data["set"].clone())?,
+        }),
+    }
 }
 
 fn usage(data: &Value) -> anyhow::Result<Usage> {

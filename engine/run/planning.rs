@@ -1,7 +1,7 @@
 //! From a planner's answer to an accepted plan: the search for the task list, and the rounds of repair.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     path::Path,
     sync::Arc,
     time::Duration,
@@ -64,6 +64,7 @@ pub async fn ask_planner(
         ran: HashMap::new(),
         batches: BTreeMap::new(),
         last_answer: None,
+        called: BTreeSet::new(),
     };
     let mut hear = |_: &RunEvent| ();
     let planned = async {

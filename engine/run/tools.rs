@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{Hear, Run, Stop};
 use crate::{
-    context::{Json, RESERVED},
+    context::Json,
     contract::tools::{LifecycleTrigger, Outcome},
     event::RunEvent,
     prompt::Prompt,
@@ -41,6 +41,7 @@ impl Run<'_> {
         for tool in self.tools.auto(agent) {
             let name = Arc::clone(&tool.spec.name);
             let done = self.call(&tool, agent, output).await?;
+            self.called.insert(name.to_string());
             let Some(terms) = &tool.spec.outcome else {
                 if done.ok {
                     continue;
@@ -109,7 +110,7 @@ impl Run<'_> {
                     () = self.cancel.cancelled() => return Err(Stop::Cancelled),
                     called = self.tools.run(tool, (agent, output), &given) => called,
                 };
-                let done = self.judge_call(tool, called);
+                let done = judge(tool, called);
                 let took = begun.elapsed();
                 self.log.called(self.turn, agent, name, took, &done)?;
                 done
@@ -121,7 +122,7 @@ impl Run<'_> {
         Ok(done)
     }
 
-    fn given(&self, agent: &str) -> Given {
+    pub(super) fn given(&self, agent: &str) -> Given {
         let variables = match self.context.to_value() {
             Value::Object(variables) => variables,
             _ => Map::new(),
@@ -141,40 +142,6 @@ impl Run<'_> {
         }
     }
 
-    /// What a result means. A tool that sets what only the engine sets has failed.
-    fn judge_call(&self, tool: &Tool, called: Result<Called, ToolError>) -> Done {
-        let is_the_engines = |name: &String| {
-            let mut batches = self.workflow.batches.iter();
-            RESERVED.contains(&name.as_str())
-                || batches.any(|it| **name == *it.context_key || **name == *it.status_key)
-        };
-        let called = called.and_then(|it| match it.changed.keys().find(|it| is_the_engines(it)) {
-            None => Ok(it),
-            Some(name) => Err(ToolError(format!(
-                "it sets the variable `{name}`, which only the engine writes"
-            ))),
-        });
-        let terms = tool.spec.outcome.as_ref();
-        match called {
-            Ok(called) => Done {
-                ok: true,
-                outcome: terms.map(|terms| {
-                    let found = called.value[terms.result_field.as_str()].as_str();
-                    let known =
-                        found.filter(|it| terms.values.iter().any(|known| known.as_str() == *it));
-                    known.unwrap_or(&terms.error_value).to_owned()
-                }),
-                text: called.text,
-                changed: called.changed,
-            },
-            Err(ToolError(text)) => Done {
-                outcome: terms.map(|it| it.error_value.to_string()),
-                text,
-                ..Done::default()
-            },
-        }
-    }
-
     /// Sets the variables of an outcome. Says whether the agent is to speak again.
     fn take_outcome(&mut self, terms: &Outcome, done: &Done) -> bool {
         let outcome = done.outcome.as_deref().unwrap_or(&terms.error_value);
@@ -187,5 +154,28 @@ impl Run<'_> {
         self.context.set(&terms.context_key, Value::from(outcome));
         let is_tried_again = terms.retry_on.iter().any(|it| it.as_str() == outcome);
         is_tried_again && attempts < u64::from(terms.max_attempts)
+    }
+}
+
+/// What a result means.
+fn judge(tool: &Tool, called: Result<Called, ToolError>) -> Done {
+    let terms = tool.spec.outcome.as_ref();
+    match called {
+        Ok(called) => Done {
+            ok: true,
+            outcome: terms.map(|terms| {
+                let found = called.value[terms.result_field.as_str()].as_str();
+                let known =
+                    found.filter(|it| terms.values.iter().any(|known| known.as_str() == *it));
+                known.unwrap_or(&terms.error_value).to_owned()
+            }),
+            text: called.text,
+            changed: called.changed,
+        },
+        Err(ToolError(text)) => Done {
+            outcome: terms.map(|it| it.error_value.to_string()),
+            text,
+            ..Done::default()
+        },
     }
 }

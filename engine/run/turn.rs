@@ -1,11 +1,11 @@
 //! Asks an agent outside a batch, a few times if need be.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use super::{Hear, Run, Spoken, Stop};
+use super::{Hear, Run, Spoken, Stop, calls::Ear};
 use crate::{
     accept::{self, Failure, Rejection},
     agent::Request,
@@ -54,6 +54,7 @@ impl Run<'_> {
                     format!("the journal's answer of `{agent}` fits no more: {rejection}");
                 Stop::Broken(anyhow::Error::msg(message))
             })?;
+            self.take_calls(recalled.calls);
             return Ok(Spoken {
                 value: Json::written(&value),
                 prompt: first,
@@ -69,6 +70,7 @@ impl Run<'_> {
         let last_attempt = ATTEMPTS.max(done + 1);
         let mut prompt = told.clone();
         let mut last: Option<Rejection> = None;
+        let mut ear = Ear::new();
         for attempt in done + 1..=last_attempt {
             let request = Request {
                 agent: Arc::clone(agent),
@@ -78,32 +80,48 @@ impl Run<'_> {
                 prompt: prompt.clone(),
                 view: view.clone(),
                 shape: spec.shape.clone(),
-                tools: self.tools.toolbox(agent),
+                tools: self.tools.toolbox(agent, || self.given(agent)),
                 timeout: TIMEOUT,
                 max_output_bytes: self.workflow.limits.max_output_bytes,
+                witness: ear.witness(attempt),
             };
+            let witness = request.witness.clone();
             self.log.asked(self.turn, agent, attempt, &prompt);
             self.log.flush()?;
-            let answer = tokio::select! {
-                () = self.cancel.cancelled() => return Err(Stop::Cancelled),
-                answer = timeout(TIMEOUT, asked.ask(request)) => answer,
+            let mut asking = pin!(timeout(TIMEOUT, asked.ask(request)));
+            let answer = loop {
+                tokio::select! {
+                    biased;
+                    () = self.cancel.cancelled() => return Err(Stop::Cancelled),
+                    (_, call) = ear.next() => self.heard(agent, attempt, &call, hear)?,
+                    answer = &mut asking => break answer,
+                }
             };
+            while let Some((_, call)) = ear.try_next() {
+                self.heard(agent, attempt, &call, hear)?;
+            }
+            let answer = answer.unwrap_or_else(|_| {
+                let usage = witness.used();
+                Err(Rejection {
+                    usage,
+                    ..Rejection::late(TIMEOUT)
+                })
+            });
             let rejection = match answer {
-                Err(_) => Rejection::late(TIMEOUT),
-                Ok(Err(rejection)) => {
+                Err(rejection) => {
                     self.usage.add(rejection.usage);
                     rejection
                 }
-                Ok(Ok(reply)) => {
+                Ok(reply) => {
                     self.usage.add(reply.usage);
                     match self.read(agent, &reply.text, hear) {
                         Ok(value) => {
-                            let text = reply.text;
-                            self.log.answered(self.turn, agent, &text, reply.usage)?;
+                            self.log.answered(self.turn, agent, &reply)?;
+                            self.take_calls(reply.calls);
                             return Ok(Spoken {
                                 value: Json::written(&value),
                                 prompt: first,
-                                text,
+                                text: reply.text,
                             });
                         }
                         Err(rejection) => rejection,

@@ -17,6 +17,7 @@ use serde_json::json;
 use super::{
     Hear,
     attempt::{Answer, Asking},
+    calls::Ear,
     clock,
     drive::{Broken, Ended, Recalled, Verdict, Work},
     log::{self, Log},
@@ -49,6 +50,7 @@ pub(super) struct HandedOut {
 /// A batch under way.
 pub(super) struct Performance<'a> {
     pub(super) run: Arc<str>,
+    pub(super) workflow: &'a str,
     pub(super) batch: &'a Batch,
     pub(super) plan: &'a Plan,
     pub(super) specs: &'a BTreeMap<String, AgentSpec>,
@@ -66,6 +68,7 @@ pub(super) struct Performance<'a> {
     pub(super) files: Option<HandedOut>,
     /// The world failed. No more is accepted, and the run ends with it.
     pub(super) broken: Option<anyhow::Error>,
+    pub(super) ear: Ear<(TaskIx, u32)>,
     pub(super) max_output_bytes: usize,
     pub(super) max_file_bytes: usize,
     pub(super) hear: Hear<'a>,
@@ -131,7 +134,13 @@ impl Work for Performance<'_> {
         Ok(None)
     }
 
+    async fn listen(&mut self) {
+        let (about, call) = self.ear.next().await;
+        self.heard(about, &call);
+    }
+
     fn judge(&mut self, ix: TaskIx, attempt: u32, answer: Ended<Answer>) -> Verdict {
+        self.hear_all();
         let (usage, outcome) = match answer {
             Ended::Answered(answer) => answer,
             Ended::Panicked(message) => {
@@ -166,6 +175,7 @@ impl Work for Performance<'_> {
     }
 
     fn flush(&mut self) -> Result<(), Broken> {
+        self.hear_all();
         match self.broken {
             Some(_) => Err(Broken),
             None => self.log.flush().map_err(|error| self.breaks(error)),
@@ -243,18 +253,21 @@ impl Performance<'_> {
             attempt,
             idempotency_key: format!("{}/{}/{}/{attempt}", self.run, self.batch.id, task.id),
             prompt,
-            view,
             shape: spec.shape.clone(),
-            tools: self.tools.toolbox(&task.agent),
+            tools: self.toolbox(ix, attempt, &view),
             timeout: self.batch.timeout,
+            view,
             max_output_bytes: self.max_output_bytes,
+            witness: self.ear.witness((ix, attempt)),
         }
     }
 
-    /// The output of equal work, if the agent allows that it is taken again and nothing came of this task so far.
+    /// The output of equal work, if the agent allows that it is taken again and nothing came of this task so far. What
+    /// tools say may change.
     fn reuse(&mut self, ix: TaskIx, request: &Request) -> Option<Output> {
         let spec = &self.specs[&*request.agent];
-        if !spec.cache || self.fates[ix.at()].attempts > 1 {
+        let is_asked_anew = self.fates[ix.at()].attempts > 1 || request.tools.is_some();
+        if !spec.cache || is_asked_anew {
             return None;
         }
         let terms = self.terms(&self.plan.tasks()[ix.at()]);

@@ -128,7 +128,7 @@ fn functions(names: &[&str]) -> World {
 
 impl World {
     async fn call(&self, name: &str, arguments: &str) -> String {
-        let toolbox = self.tools.toolbox("A").unwrap();
+        let toolbox = self.tools.toolbox("A", given).unwrap();
         match toolbox.call(name, arguments, &given()).await {
             Ok(called) if called.changed.is_empty() => called.text,
             Ok(called) => format!("{} {}", called.text, json!(called.changed)),
@@ -212,7 +212,7 @@ async fn functions_are_called_by_name_with_what_fits_them() {
 #[tokio::test]
 async fn a_model_is_told_of_parameters_and_not_of_what_is_given() {
     let world = functions(&["add", "greet", "point"]);
-    let definitions = world.tools.toolbox("A").unwrap().definitions().await;
+    let definitions = world.tools.toolbox("A", given).unwrap().definitions().await;
     let lines: Vec<String> = definitions
         .unwrap()
         .iter()

@@ -12,7 +12,7 @@ use std::{
 
 use mozaiks::{
     accept::{self, Terms},
-    agent::{Agent, Agents, Answer, Reply, Request, Usage},
+    agent::{Agent, Agents, Answer, Reply, Request, Witness},
     compile::{self, Workflow},
     context::{Context, Json, Sees, View},
     event::{RunEvent, TaskEnd},
@@ -175,8 +175,10 @@ impl Agent for Says {
     fn ask(&self, _: Request) -> Answer {
         let text = self.0.clone();
         Box::pin(async move {
-            let usage = Usage::default();
-            Ok(Reply { text, usage })
+            Ok(Reply {
+                text,
+                ..Reply::default()
+            })
         })
     }
 
@@ -340,6 +342,7 @@ async fn attempt(view: View, task: usize) -> bool {
         tools: None,
         timeout: Duration::from_secs(600),
         max_output_bytes: 1 << 20,
+        witness: Witness::default(),
     };
     let terms = Terms {
         task_id: id,

@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use super::{
-    super::{Reply, Request, Usage, capped},
+    super::Usage,
     http::{HttpFailure, without_key},
+    talk::{Heard, Wanted},
 };
 use crate::{
     accept::{Failure, Rejection},
@@ -14,19 +15,19 @@ use crate::{
 /// How much of a refusal is kept, in bytes.
 const MAX_REFUSAL: usize = 500;
 
-/// The message of the first choice, if it ended as a message should.
+/// The message of the first choice, if it ended as a message should, and what was used.
 ///
 /// # Errors
 /// There is none, or it is empty, cut off or a refusal. What it used is counted all the same.
-pub(super) fn read(answer: &Value, request: &Request, key: &str) -> Result<Reply, Rejection> {
+pub(super) fn read(answer: &Value, key: &str) -> Result<(Heard, Usage), Rejection> {
     let usage = usage(answer);
-    match message(answer, request, key) {
-        Ok(text) => Ok(Reply { text, usage }),
+    match message(answer, key) {
+        Ok(heard) => Ok((heard, usage)),
         Err(rejection) => Err(Rejection { usage, ..rejection }),
     }
 }
 
-fn message(answer: &Value, request: &Request, key: &str) -> Result<String, Rejection> {
+fn message(answer: &Value, key: &str) -> Result<Heard, Rejection> {
     let Some(choice) = answer.pointer("/choices/0") else {
         return Err(match answer.get("error").filter(|it| !it.is_null()) {
             // Some gateways say so with the status of success.
@@ -36,26 +37,38 @@ fn message(answer: &Value, request: &Request, key: &str) -> Result<String, Rejec
     };
     let text = content(choice);
     if let Some(reason) = choice.pointer("/message/refusal").and_then(Value::as_str) {
-        let reason = without_key(reason, key);
-        let message = format!("the model declined: {}", cut(&reason, MAX_REFUSAL));
-        return Err(Rejection::new(Failure::Refused, message));
+        return Err(refusal(reason, key));
     }
     match choice.get("finish_reason").and_then(Value::as_str) {
-        Some("length") => {
-            let message = "the answer was cut off at the limit of output tokens";
-            return Err(Rejection::new(Failure::Truncated, message).with_answer(&text));
-        }
-        Some("content_filter") => {
-            let message = "the endpoint's content filter held the answer back";
-            return Err(Rejection::new(Failure::Refused, message));
-        }
+        Some("length") => return Err(cut_off(&text)),
+        Some("content_filter") => return Err(filtered()),
         _ => (),
     }
-    if text.trim().is_empty() {
-        let message = "the model's answer is empty";
-        return Err(Rejection::new(Failure::Empty, message));
+    let calls = calls(choice);
+    if text.trim().is_empty() && calls.is_empty() {
+        return Err(empty());
     }
-    capped(text, request)
+    Ok(Heard { text, calls })
+}
+
+pub(super) fn refusal(reason: &str, key: &str) -> Rejection {
+    let reason = without_key(reason, key);
+    let message = format!("the model declined: {}", cut(&reason, MAX_REFUSAL));
+    Rejection::new(Failure::Refused, message)
+}
+
+pub(super) fn cut_off(text: &str) -> Rejection {
+    let message = "the answer was cut off at the limit of output tokens";
+    Rejection::new(Failure::Truncated, message).with_answer(text)
+}
+
+pub(super) fn filtered() -> Rejection {
+    let message = "the endpoint's content filter held the answer back";
+    Rejection::new(Failure::Refused, message)
+}
+
+pub(super) fn empty() -> Rejection {
+    Rejection::new(Failure::Empty, "the model's answer is empty")
 }
 
 /// A text, or texts in parts.
@@ -67,6 +80,33 @@ fn content(choice: &Value) -> String {
             texts.collect()
         }
         _ => String::new(),
+    }
+}
+
+fn calls(choice: &Value) -> Vec<Wanted> {
+    let calls = choice
+        .pointer("/message/tool_calls")
+        .and_then(Value::as_array);
+    let calls = calls.into_iter().flatten().zip(1..);
+    let calls = calls.map(|(call, number)| {
+        let text = |path| call.pointer(path).and_then(Value::as_str);
+        let id = text("/id").filter(|it| !it.is_empty());
+        Wanted {
+            // Some endpoints give none.
+            id: id.map_or_else(|| format!("call_{number}"), str::to_owned),
+            name: text("/function/name").unwrap_or_default().to_owned(),
+            arguments: written(call.pointer("/function/arguments")),
+        }
+    });
+    calls.collect()
+}
+
+/// Arguments as a text. Some endpoints send the value itself.
+fn written(arguments: Option<&Value>) -> String {
+    match arguments {
+        Some(Value::String(text)) => text.clone(),
+        None | Some(Value::Null) => String::new(),
+        Some(other) => other.to_string(),
     }
 }
 

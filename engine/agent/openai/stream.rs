@@ -8,7 +8,10 @@ use async_openai::error::OpenAIError;
 use reqwest::{Response, header::CONTENT_TYPE};
 use serde_json::{Value, json};
 
-use super::http::{Broken, TooLong, broken, within};
+use super::{
+    http::{Broken, TooLong, broken, within},
+    talk::MAX_CALLS,
+};
 
 /// Whether the endpoint does stream. Some send the whole answer although they were asked to.
 pub(super) fn is_one(response: &Response) -> bool {
@@ -46,11 +49,21 @@ pub(super) async fn whole(
     Ok(::http::Response::new(completion.to_string()).into())
 }
 
+/// What was heard so far of a call.
+#[derive(Default)]
+struct Piece {
+    index: Option<u64>,
+    id: String,
+    name: String,
+    arguments: String,
+}
+
 /// What was heard so far of the first choice.
 #[derive(Default)]
 struct Pieces {
     content: String,
     refusal: String,
+    calls: Vec<Piece>,
     finish_reason: Option<Value>,
     usage: Value,
     error: Option<Value>,
@@ -93,14 +106,62 @@ impl Pieces {
                 .push_str(text("/delta/content").unwrap_or_default());
             self.refusal
                 .push_str(text("/delta/refusal").unwrap_or_default());
+            let calls = choice.pointer("/delta/tool_calls");
+            for call in calls.and_then(Value::as_array).into_iter().flatten() {
+                self.hear_call(call);
+            }
             let reason = choice.get("finish_reason").filter(|it| !it.is_null());
             self.finish_reason = reason.cloned().or(self.finish_reason.take());
         }
         Ok(())
     }
 
+    /// A piece of a call says by its number which one it is of. Some endpoints number none, and send each whole.
+    fn hear_call(&mut self, call: &Value) {
+        let text = |path| call.pointer(path).and_then(Value::as_str);
+        let index = call.get("index").and_then(Value::as_u64);
+        let id = text("/id").unwrap_or_default();
+        let is_named = text("/function/name").is_some_and(|it| !it.is_empty());
+        let is_its_id = |it: &Piece| id.is_empty() || it.id.is_empty() || id == it.id;
+        let at = match index {
+            Some(_) => self
+                .calls
+                .iter()
+                .rposition(|it| it.index == index && is_its_id(it)),
+            // It goes on with the last one, unless it begins another.
+            None => self.calls.len().checked_sub(1).filter(|at| {
+                let last = &self.calls[*at];
+                is_its_id(last) && (last.name.is_empty() || !is_named || !id.is_empty())
+            }),
+        };
+        let at = match at {
+            Some(at) => at,
+            // What is past the last one that is counted is not kept.
+            None if self.calls.len() > MAX_CALLS => return,
+            None => {
+                self.calls.push(Piece::default());
+                self.calls.len() - 1
+            }
+        };
+        let piece = &mut self.calls[at];
+        piece.index = index;
+        if piece.id.is_empty() {
+            piece.id = id.to_owned();
+        }
+        if piece.name.is_empty() {
+            piece.name = text("/function/name").unwrap_or_default().to_owned();
+        }
+        match call.pointer("/function/arguments") {
+            Some(Value::String(text)) => piece.arguments.push_str(text),
+            None | Some(Value::Null) => (),
+            Some(other) => piece.arguments.push_str(&other.to_string()),
+        }
+    }
+
     fn length(&self) -> usize {
-        self.content.len() + self.refusal.len()
+        let calls = self.calls.iter();
+        let calls = calls.map(|it| it.id.len() + it.name.len() + it.arguments.len());
+        self.content.len() + self.refusal.len() + calls.sum::<usize>()
     }
 
     fn completion(self) -> Result<Value, OpenAIError> {
@@ -115,6 +176,11 @@ impl Pieces {
         if !self.refusal.is_empty() {
             message["refusal"] = Value::String(self.refusal);
         }
+        let calls = self.calls.into_iter().map(|it| {
+            let function = json!({ "name": it.name, "arguments": it.arguments });
+            json!({ "id": it.id, "function": function })
+        });
+        message["tool_calls"] = calls.collect();
         let choice = json!({ "message": message, "finish_reason": self.finish_reason });
         Ok(json!({ "choices": [choice], "usage": self.usage }))
     }

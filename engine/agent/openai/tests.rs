@@ -12,6 +12,7 @@ use super::super::{Agent, Request, Usage, env::Env, testing};
 use crate::{accept::Failure, shape};
 
 mod streams;
+mod tools;
 
 const KEY: &str = "sk-test-5EcReT";
 

@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Attempt, Batch, Came, History, Listed, Prompt, Rejection, Task, Turn, time};
+use super::{Attempt, Batch, Called, Came, History, Listed, Prompt, Rejection, Task, Turn, time};
 use crate::journal::Row;
 
 /// A run: what a list says of it, and its turns.
@@ -39,6 +39,7 @@ pub fn task(turn: u32, batch: &Batch, task: &Task) -> Value {
 pub fn whole_turn(it: &Turn) -> Value {
     let mut value = turn(it);
     value["prompts"] = it.prompts.iter().map(prompt).collect();
+    value["calls"] = it.calls.iter().map(called).collect();
     value["answer"] = it.answer.as_deref().map_or(Value::Null, json_or_text);
     value
 }
@@ -114,8 +115,20 @@ fn attempt(it: &Attempt) -> Value {
         "message": rejection.map(|it| &it.message),
         "answer": rejection.and_then(|it| it.answer.as_deref()),
         "prompt": prompt(&it.prompt),
+        "calls": it.calls.iter().map(called).collect::<Vec<_>>(),
         "reused": it.reused,
         "usage": it.usage,
+    })
+}
+
+fn called(it: &Called) -> Value {
+    json!({
+        "attempt": it.attempt,
+        "tool": it.tool,
+        "ok": it.ok,
+        "ms": it.ms,
+        "arguments": json_or_text(&it.arguments),
+        "result": it.result,
     })
 }
 

@@ -42,6 +42,14 @@ pub fn line(history: &History, row: &Row) -> Option<String> {
                 format!("{} of {}{went}", word("tool"), word("agent")),
             )
         }
+        "called" => {
+            let who = task.map_or_else(|| word("agent"), |it| inert(&it.id));
+            let went = match data["ok"] == true {
+                true => "",
+                false => ": failed",
+            };
+            ("called", format!("{} for {who}{went}", word("tool")))
+        }
         "turn_rejected" => ("rejected", format!("{} {}{used}", word("agent"), why())),
         "plan_refused" => {
             let report = entry.body.as_deref().unwrap_or_default();

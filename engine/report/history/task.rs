@@ -34,6 +34,8 @@ pub struct Attempt {
     pub ended_at_ms: Option<i64>,
     pub usage: Usage,
     pub prompt: Prompt,
+    /// What its model called, one after the other.
+    pub calls: Vec<Called>,
     /// The run that its output was taken from, if nobody was asked.
     pub reused: Option<String>,
     pub came: Came,
@@ -66,6 +68,19 @@ pub struct Rejection {
     pub answer: Option<Arc<str>>,
 }
 
+/// A call that a model made while it was asked.
+#[derive(Debug)]
+pub struct Called {
+    pub attempt: u32,
+    pub tool: String,
+    pub ok: bool,
+    pub ms: u64,
+    /// As the model wrote them.
+    pub arguments: String,
+    /// What the model was told, or as much of it as was written down.
+    pub result: String,
+}
+
 impl Task {
     /// The task at a place of a plan.
     pub(super) fn planned(ix: usize, planned: Value) -> Task {
@@ -89,9 +104,17 @@ impl Task {
             ended_at_ms: None,
             usage: Usage::default(),
             prompt,
+            calls: Vec::new(),
             reused: None,
             came: Came::UnderWay,
         });
+    }
+
+    pub(super) fn called(&mut self, called: Called) {
+        let number = called.attempt;
+        if let Some(attempt) = self.attempts.iter_mut().rfind(|it| it.number == number) {
+            attempt.calls.push(called);
+        }
     }
 
     pub(super) fn take(&mut self, entry: &Entry, data: &Value) {
@@ -186,6 +209,21 @@ impl Task {
 
     pub fn usage(&self) -> Usage {
         sum(self.attempts.iter().map(|it| it.usage))
+    }
+}
+
+impl Called {
+    pub(super) fn of(entry: &Entry, data: &Value) -> Called {
+        let body = entry.body.as_deref().unwrap_or_default();
+        let body: Value = serde_json::from_str(body).unwrap_or_default();
+        Called {
+            attempt: entry.attempt.unwrap_or_default(),
+            tool: text(&data["tool"]).unwrap_or_default(),
+            ok: data["ok"] == true,
+            ms: data["ms"].as_u64().unwrap_or_default(),
+            arguments: text(&body["arguments"]).unwrap_or_default(),
+            result: text(&body["result"]).unwrap_or_default(),
+        }
     }
 }
 

@@ -284,7 +284,7 @@ fn a_task_is_told_with_all_its_attempts() {
     let data = history
         .named("b")
         .map(|(turn, batch, task)| task_data(turn, batch, task));
-    expect![[r#"{"turn":1,"batch":"work","task_id":"b","agent":"B","status":"failed","reason":"will not","took_ms":65002,"usage":{"input_tokens":0,"output_tokens":0},"planned":{"task_id":"b","initial_agent":"B"},"attempts":[{"attempt":1,"started_at_ms":2003,"ended_at_ms":null,"came":"cut_short","failure":null,"message":null,"answer":null,"prompt":{"system":null,"user":null},"reused":null,"usage":{"input_tokens":0,"output_tokens":0}},{"attempt":1,"started_at_ms":66005,"ended_at_ms":67005,"came":"rejected","failure":"refused","message":"will not","answer":null,"prompt":{"system":null,"user":null},"reused":null,"usage":{"input_tokens":0,"output_tokens":0}}],"files":[],"output":null}"#]].assert_eq(&data.map(|it| it.to_string()).collect::<String>());
+    expect![[r#"{"turn":1,"batch":"work","task_id":"b","agent":"B","status":"failed","reason":"will not","took_ms":65002,"usage":{"input_tokens":0,"output_tokens":0},"planned":{"task_id":"b","initial_agent":"B"},"attempts":[{"attempt":1,"started_at_ms":2003,"ended_at_ms":null,"came":"cut_short","failure":null,"message":null,"answer":null,"prompt":{"system":null,"user":null},"calls":[],"reused":null,"usage":{"input_tokens":0,"output_tokens":0}},{"attempt":1,"started_at_ms":66005,"ended_at_ms":67005,"came":"rejected","failure":"refused","message":"will not","answer":null,"prompt":{"system":null,"user":null},"calls":[],"reused":null,"usage":{"input_tokens":0,"output_tokens":0}}],"files":[],"output":null}"#]].assert_eq(&data.map(|it| it.to_string()).collect::<String>());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A history for people.
 
-use super::{Attempt, Batch, Came, History, Listed, Prompt, Rejection, Task, Turn, time};
+use super::{Attempt, Batch, Called, Came, History, Listed, Prompt, Rejection, Task, Turn, time};
 use crate::{
     agent::Usage,
     report::{NAME, clip, count, inert, join, lines::tokens, table},
@@ -49,6 +49,7 @@ pub fn task(turn: u32, batch: &Batch, task: &Task) -> String {
         text.push('\n');
         text.push_str(&attempt(it));
         text.push_str(&prompt(&it.prompt));
+        it.calls.iter().for_each(|it| text.push_str(&called(it)));
     }
     if let Some(output) = task.output() {
         text.push_str("\noutput\n");
@@ -64,11 +65,24 @@ pub fn whole_turn(it: &Turn) -> String {
         text.push('\n');
         text.push_str(&prompt(it));
     }
+    it.calls.iter().for_each(|it| text.push_str(&called(it)));
     if let Some(answer) = &it.answer {
         text.push_str("\nanswer\n");
         text.push_str(&whole(&pretty(answer)));
     }
     text
+}
+
+/// A call, with what the model wrote and what it was told.
+fn called(it: &Called) -> String {
+    let went = if it.ok { "" } else { ", failed" };
+    let took = time::span(i64::try_from(it.ms).unwrap_or(i64::MAX));
+    let tool = inert(&it.tool);
+    format!(
+        "called {tool}{went}, took {took}\n{}{}",
+        whole(&it.arguments),
+        whole(&format!("-> {}", it.result))
+    )
 }
 
 /// What was told, where anything was.

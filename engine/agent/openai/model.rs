@@ -1,0 +1,199 @@
+//! One model at one endpoint.
+
+use std::{
+    collections::BTreeMap,
+    num::NonZeroU64,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use async_openai::{
+    Client,
+    config::{Config, OpenAIConfig},
+    error::OpenAIError,
+};
+use reqwest::Url;
+use serde_json::{Value, json};
+
+use super::{
+    super::{Usage, build::BuildError, env::Env},
+    answer, chat, endpoint, http,
+    talk::{Heard, Talk, plain},
+};
+use crate::{accept::Rejection, contract::runtime::Structured, shape::Shape};
+
+/// The longest name of a schema that OpenAI takes.
+const MAX_NAME: usize = 64;
+
+/// How a model is asked.
+#[derive(Debug)]
+pub struct Settings<'a> {
+    /// Without it, the environment variable `MOZAIKS_MODEL`.
+    pub model: Option<&'a str>,
+    /// Without it, the environment variable `OPENAI_BASE_URL`; without that, OpenAI's own.
+    pub base_url: Option<&'a str>,
+    /// Without it, `OPENAI_API_KEY`.
+    pub api_key_env: Option<&'a str>,
+    pub temperature: Option<f64>,
+    pub max_output_tokens: Option<NonZeroU64>,
+    pub structured: Structured,
+    pub stream: bool,
+    /// The longest silence.
+    pub idle_timeout: Duration,
+    /// How often it may call tools before it answers.
+    pub max_tool_rounds: usize,
+    /// Goes over every other field but the messages, the response format and the tools.
+    pub extra_body: &'a BTreeMap<String, Value>,
+}
+
+/// A model that can be asked.
+pub(super) struct Model {
+    http: reqwest::Client,
+    config: OpenAIConfig,
+    /// What every request says.
+    body: Value,
+    structured: Structured,
+    stream: bool,
+    idle_timeout: Duration,
+    pub(super) max_tool_rounds: usize,
+    /// Whether the endpoint takes `stream_options`, as far as it is known.
+    takes_options: AtomicBool,
+    /// Empty if there is none.
+    key: Arc<str>,
+}
+
+impl Model {
+    pub(super) fn new(settings: &Settings<'_>, env: &Env) -> Result<Model, BuildError> {
+        let url = endpoint::address(settings, env)?;
+        let key = endpoint::key(settings, env, &url)?;
+        let body = body(settings, env, &url)?;
+        let http = endpoint::http_client();
+        let http = http.map_err(|error| endpoint::bad(&url, error.to_string()))?;
+        // Nothing is taken from the environment but what `env` gives.
+        let config = OpenAIConfig::new()
+            .with_org_id("")
+            .with_project_id("")
+            .with_api_base(url.as_str().trim_end_matches('/'))
+            .with_api_key(match key.as_str() {
+                "" => "none",
+                key => key,
+            });
+        Ok(Model {
+            http,
+            config,
+            body,
+            structured: settings.structured,
+            stream: settings.stream,
+            idle_timeout: settings.idle_timeout,
+            max_tool_rounds: settings.max_tool_rounds,
+            takes_options: AtomicBool::new(true),
+            key: key.into(),
+        })
+    }
+
+    /// What its answers follow from that no request says.
+    pub(super) fn identity(&self) -> String {
+        format!("{} {}", self.config.api_base(), self.body)
+    }
+
+    /// Asks once, and says what was used.
+    ///
+    /// # Errors
+    /// There is no answer, or none that could be read. What it used is counted all the same.
+    pub(super) async fn ask(&self, talk: &Talk<'_>) -> Result<(Heard, Usage), Rejection> {
+        let most = talk.request.max_output_bytes;
+        let once = http::Once::new(self.http.clone(), most, self.idle_timeout);
+        let client = Client::build(self.http.clone(), self.config.clone()).with_http_service(once);
+        let ask = async |body: Value| -> Result<Value, OpenAIError> {
+            client.chat().create_byot(body).await
+        };
+        let plain = self.body(talk);
+        let mut answer = None;
+        if plain["stream"] == json!(true) && self.takes_options.load(Relaxed) {
+            let mut body = plain.clone();
+            if body.get("stream_options").is_none() {
+                body["stream_options"] = json!({ "include_usage": true });
+            }
+            answer = match ask(body).await {
+                Err(error) if http::is_about(&error, "stream_options") => {
+                    self.takes_options.store(false, Relaxed);
+                    None
+                }
+                other => Some(other),
+            };
+        }
+        let answer = match answer {
+            Some(answer) => answer,
+            None => ask(plain).await,
+        };
+        let answer = answer.map_err(|error| http::rejection(&error, &self.key))?;
+        answer::read(&answer, &self.key)
+    }
+
+    fn body(&self, talk: &Talk<'_>) -> Value {
+        let mut body = self.body.clone();
+        let mut system = talk.request.prompt.system.clone();
+        if let Some(shape) = &talk.request.shape {
+            match self.structured {
+                Structured::JsonSchema => body["response_format"] = response_format(shape),
+                Structured::JsonObject => {
+                    body["response_format"] = json!({ "type": "json_object" });
+                    system.push_str(&in_words(shape));
+                }
+                Structured::Prompt => system.push_str(&in_words(shape)),
+            }
+        }
+        if !talk.tools.is_empty() {
+            body["tools"] = chat::tools(talk);
+        }
+        body["messages"] = chat::messages(talk, system.trim_start());
+        if self.stream && body.get("stream").is_none() {
+            body["stream"] = json!(true);
+        }
+        body
+    }
+}
+
+fn body(settings: &Settings<'_>, env: &Env, url: &Url) -> Result<Value, BuildError> {
+    let model = settings.model.map(str::to_owned);
+    let model = model.or_else(|| env.text("MOZAIKS_MODEL"));
+    let model = model.ok_or(BuildError::MissingModel)?;
+    let mut body = json!({ "model": model });
+    if let Some(temperature) = settings.temperature {
+        body["temperature"] = json!(temperature);
+    }
+    if let Some(limit) = settings.max_output_tokens {
+        // OpenAI's newer models refuse the name that all other endpoints know.
+        let name = match url.host_str() {
+            Some("api.openai.com") => "max_completion_tokens",
+            _ => "max_tokens",
+        };
+        body[name] = json!(limit);
+    }
+    for (name, value) in settings.extra_body {
+        body[name] = value.clone();
+    }
+    Ok(body)
+}
+
+fn response_format(shape: &Shape) -> Value {
+    let (schema, strict) = match shape.strict_schema() {
+        Ok(schema) => (schema, true),
+        Err(_) => (shape.json_schema(), false),
+    };
+    let name = plain(shape.name(), MAX_NAME);
+    json!({
+        "type": "json_schema",
+        "json_schema": { "name": name, "schema": schema, "strict": strict },
+    })
+}
+
+fn in_words(shape: &Shape) -> String {
+    format!(
+        "\n\nAnswer with one JSON value, and nothing else, that fits this JSON Schema:\n{}",
+        shape.json_schema()
+    )
+}

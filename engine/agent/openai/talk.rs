@@ -1,0 +1,166 @@
+//! One question, to its answer: the model is asked, its calls of tools are made, and it is asked again.
+//!
+//! **Invariant:** whatever a model calls, however it writes that, is answered with a result; only the number of rounds
+//! is limited.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::{
+    super::{Reply, Request, Usage, capped},
+    Model, answer,
+};
+use crate::{
+    accept::{Failure, Rejection},
+    prompt::cut,
+    tool::{Bench, Definition},
+};
+
+/// How many calls one answer may ask for.
+pub(super) const MAX_CALLS: usize = 64;
+/// How much all results together may be, in bytes.
+const MAX_RESULTS: usize = 8 << 20;
+/// The longest name of a function that OpenAI takes.
+const MAX_NAME: usize = 64;
+
+/// A question, and what was said on it so far.
+pub(super) struct Talk<'a> {
+    pub(super) request: &'a Request,
+    /// What the model may call, each by a name that endpoints take.
+    pub(super) tools: Vec<(String, Definition)>,
+    pub(super) rounds: Vec<Round>,
+}
+
+/// A model called tools, and was given their results.
+pub(super) struct Round {
+    pub(super) heard: Heard,
+    pub(super) results: Vec<String>,
+}
+
+/// What a model said, in one response.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    pub(super) text: String,
+    pub(super) calls: Vec<Wanted>,
+}
+
+/// A call that a model asks for.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Wanted {
+    pub(super) id: String,
+    /// As it was sent to the model.
+    pub(super) name: String,
+    /// As the model wrote them.
+    pub(super) arguments: String,
+}
+
+impl Wanted {
+    /// Arguments as the model is shown them again: some endpoints refuse what is no JSON object, also if their model wrote it.
+    pub(super) fn arguments_as_sent(&self) -> &str {
+        let value = serde_json::from_str::<Value>(&self.arguments);
+        match value.is_ok_and(|it| it.is_object()) {
+            true => &self.arguments,
+            false => "{}",
+        }
+    }
+}
+
+/// Asks to the end.
+pub(super) async fn hold(model: &Model, request: &Request) -> Result<Reply, Rejection> {
+    let mut used = Usage::default();
+    match talk(model, request, &mut used).await {
+        Ok(reply) => Ok(Reply {
+            usage: used,
+            ..reply
+        }),
+        Err(rejection) => Err(Rejection {
+            usage: used,
+            ..rejection
+        }),
+    }
+}
+
+async fn talk(model: &Model, request: &Request, used: &mut Usage) -> Result<Reply, Rejection> {
+    let toolbox = request.tools.as_deref();
+    let mut bench = toolbox.map(Bench::new);
+    let tools = match toolbox {
+        None => Vec::new(),
+        Some(toolbox) => {
+            let definitions = toolbox.definitions().await;
+            named(definitions.map_err(|it| Rejection::new(Failure::ToolMissing, it.0))?)
+        }
+    };
+    let mut talk = Talk {
+        request,
+        tools,
+        rounds: Vec::new(),
+    };
+    let mut left = MAX_RESULTS;
+    loop {
+        let said = model.ask(&talk).await;
+        let usage = said.as_ref().map_or_else(|it| it.usage, |it| it.1);
+        used.add(usage);
+        request.witness.uses(usage);
+        let (heard, _) = said?;
+        let Some(bench) = bench.as_mut().filter(|_| !heard.calls.is_empty()) else {
+            if heard.text.trim().is_empty() {
+                return Err(answer::empty());
+            }
+            return Ok(Reply {
+                text: capped(heard.text, request)?,
+                calls: bench.map(|it| it.calls).unwrap_or_default(),
+                ..Reply::default()
+            });
+        };
+        if talk.rounds.len() >= model.max_tool_rounds {
+            let message = format!(
+                "the model called tools in {} rounds and went on to call them; answer from what they said",
+                model.max_tool_rounds
+            );
+            return Err(Rejection::new(Failure::TooManyCalls, message));
+        }
+        if heard.calls.len() > MAX_CALLS {
+            let message = format!(
+                "the model called {} tools at once; {MAX_CALLS} are allowed",
+                heard.calls.len()
+            );
+            return Err(Rejection::new(Failure::TooManyCalls, message));
+        }
+        let mut results = Vec::new();
+        for call in &heard.calls {
+            let tool = talk.tools.iter().find(|(name, _)| *name == call.name);
+            let tool = tool.map_or(&*call.name, |(_, it)| &*it.name);
+            let made = bench.call(tool, &call.arguments).await;
+            let result = match made.ok {
+                true => made.result.clone(),
+                false => format!("error: {}", made.result),
+            };
+            request.witness.calls(made);
+            let result = cut(&result, left);
+            left = left.saturating_sub(result.len());
+            results.push(result);
+        }
+        talk.rounds.push(Round { heard, results });
+    }
+}
+
+/// Gives each tool a name that endpoints take, unlike that of any other.
+fn named(definitions: Vec<Definition>) -> Vec<(String, Definition)> {
+    let mut taken = BTreeSet::new();
+    let named = definitions.into_iter().map(|it| {
+        let plain = plain(&it.name, MAX_NAME);
+        let numbered = (2..).map(|n| format!("{}_{n}", &plain[..plain.len().min(MAX_NAME - 8)]));
+        let mut names = [plain.clone()].into_iter().chain(numbered);
+        let name = names.find(|name| taken.insert(name.clone()));
+        (name.unwrap_or_default(), it)
+    });
+    named.collect()
+}
+
+/// A name of characters that OpenAI takes, at most so many.
+pub(super) fn plain(name: &str, most: usize) -> String {
+    let allowed = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
+    let name = name.chars().take(most);
+    name.map(|it| if allowed(it) { it } else { '_' }).collect()
+}

@@ -1,0 +1,150 @@
+//! What models call while they are asked: heard as it happens, written down, and told.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::{Hear, Run, log::Log, work::Performance};
+use crate::{
+    agent::Witness,
+    context::View,
+    event::RunEvent,
+    graph::TaskIx,
+    journal::Entry,
+    tool::{Call, Calls, Given, Toolbox},
+};
+
+/// Where calls are heard, each with what it is about.
+pub(super) struct Ear<T> {
+    said: UnboundedSender<(T, Call)>,
+    heard: UnboundedReceiver<(T, Call)>,
+}
+
+impl<T: Copy + Send + Sync + 'static> Ear<T> {
+    pub(super) fn new() -> Ear<T> {
+        let (said, heard) = unbounded_channel();
+        Ear { said, heard }
+    }
+
+    /// One that tells what is about `about`.
+    pub(super) fn witness(&self, about: T) -> Witness {
+        let said = self.said.clone();
+        Witness::new(move |call| {
+            // What nobody listens to any more is of no use.
+            let _ = said.send((about, call));
+        })
+    }
+
+    /// Waits for the next call. Nothing is lost if the wait is given up.
+    pub(super) async fn next(&mut self) -> (T, Call) {
+        match self.heard.recv().await {
+            Some(heard) => heard,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// What was heard by now.
+    pub(super) fn try_next(&mut self) -> Option<(T, Call)> {
+        self.heard.try_recv().ok()
+    }
+}
+
+impl Run<'_> {
+    /// The model of an agent outside a batch called a tool.
+    pub(super) fn heard(
+        &mut self,
+        agent: &Arc<str>,
+        attempt: u32,
+        call: &Call,
+        hear: Hear<'_>,
+    ) -> anyhow::Result<()> {
+        let data = json!({ "turn": self.turn, "agent": agent });
+        self.log.call(call, data, |it| it.attempt = Some(attempt));
+        self.log.flush()?;
+        hear(&RunEvent::ToolCalled {
+            turn: Some(self.turn),
+            batch: None,
+            task: None,
+            agent: Arc::clone(agent),
+            attempt,
+            tool: call.tool.clone(),
+            ok: call.ok,
+            ms: call.took.as_millis() as u64,
+        });
+        Ok(())
+    }
+
+    /// An answer counts: what the calls for it set is set now.
+    pub(super) fn take_calls(&mut self, calls: Calls) {
+        for (variable, value) in calls.changed {
+            self.context.set(&variable, value);
+        }
+        self.called.extend(calls.tools);
+    }
+}
+
+impl Performance<'_> {
+    /// What a task's model may call. The tools are given the variables of the run, and the task.
+    pub(super) fn toolbox(&self, ix: TaskIx, attempt: u32, view: &View) -> Option<Arc<Toolbox>> {
+        let task = &self.plan.tasks()[ix.at()];
+        self.tools.toolbox(&task.agent, || {
+            let view = view.seen_by_tools();
+            let value = |it: &str| Some((it.to_owned(), view.get(it)?.into_owned()));
+            let variables = view.names().into_iter().filter_map(value).collect();
+            let runtime = [
+                ("agent", Value::from(&*task.agent)),
+                ("workflow_name", Value::from(self.workflow)),
+                ("run_id", Value::from(&*self.run)),
+                ("batch_id", Value::from(&*self.batch.id)),
+                ("task_id", Value::from(&*task.id)),
+                ("attempt", Value::from(attempt)),
+            ];
+            let runtime = runtime.map(|(name, it)| (name.to_owned(), it));
+            let runtime = runtime.into_iter().collect();
+            Given { variables, runtime }
+        })
+    }
+
+    /// The model of a task called a tool.
+    pub(super) fn heard(&mut self, (ix, attempt): (TaskIx, u32), call: &Call) {
+        let task = &self.plan.tasks()[ix.at()];
+        let batch = &self.batch.id;
+        self.log.call(call, json!({ "agent": task.agent }), |it| {
+            it.batch = Some(Arc::clone(batch));
+            it.task = Some(ix.number());
+            it.attempt = Some(attempt);
+        });
+        (self.hear)(&RunEvent::ToolCalled {
+            turn: None,
+            batch: Some(Arc::clone(batch)),
+            task: Some(Arc::clone(&task.id)),
+            agent: Arc::clone(&task.agent),
+            attempt,
+            tool: call.tool.clone(),
+            ok: call.ok,
+            ms: call.took.as_millis() as u64,
+        });
+    }
+
+    /// Takes in what was heard by now, which is before the end of whatever ends now.
+    pub(super) fn hear_all(&mut self) {
+        while let Some((about, call)) = self.ear.try_next() {
+            self.heard(about, &call);
+        }
+    }
+}
+
+impl Log {
+    /// A model called a tool while it was asked.
+    pub(super) fn call(&mut self, call: &Call, mut data: Value, more: impl FnOnce(&mut Entry)) {
+        data["tool"] = json!(call.tool);
+        data["ok"] = json!(call.ok);
+        data["ms"] = json!(call.took.as_millis() as u64);
+        let body = json!({ "arguments": call.arguments, "result": call.result });
+        self.push("called", data, |it| {
+            it.body = Some(body.to_string().into());
+            more(it);
+        });
+    }
+}

@@ -1,0 +1,87 @@
+//! The calls that a model makes while it is asked.
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{Given, Toolbox};
+use crate::prompt::cut;
+
+/// How much is kept of a tool's name and of its arguments, as a model wrote them, and how much of an error is told.
+const MAX_NAME: usize = 100;
+const MAX_ARGUMENTS: usize = 16 << 10;
+const MAX_ERROR: usize = 16 << 10;
+
+/// A call that a model made, and how it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    pub tool: String,
+    /// As the model wrote them.
+    pub arguments: String,
+    pub ok: bool,
+    /// The result, or what went wrong: what the model is told.
+    pub result: String,
+    pub took: Duration,
+}
+
+/// What calls brought that were made for one answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Calls {
+    /// The tools that were called, each once, in the order of their first call.
+    pub tools: Vec<String>,
+    /// The variables that they set.
+    pub changed: Map<String, Value>,
+}
+
+impl Calls {
+    pub fn is_empty(&self) -> bool {
+        self.tools.is_empty()
+    }
+}
+
+/// An agent's tools, as one attempt calls them: what a call sets, the next one sees.
+#[derive(Debug)]
+pub struct Bench<'a> {
+    toolbox: &'a Toolbox,
+    given: Given,
+    pub calls: Calls,
+}
+
+impl<'a> Bench<'a> {
+    pub fn new(toolbox: &'a Toolbox) -> Bench<'a> {
+        Bench {
+            toolbox,
+            given: toolbox.given.clone(),
+            calls: Calls::default(),
+        }
+    }
+
+    /// Makes a call. That it fails is a result as any other.
+    pub async fn call(&mut self, tool: &str, arguments: &str) -> Call {
+        let begun = Instant::now();
+        let called = self.toolbox.call(tool, arguments, &self.given).await;
+        let took = begun.elapsed();
+        let (ok, result) = match called {
+            Ok(called) => {
+                let changed = called.changed.iter();
+                let changed = changed.map(|(name, value)| (name.clone(), value.clone()));
+                self.given.variables.extend(changed);
+                self.calls.changed.extend(called.changed);
+                (true, called.text)
+            }
+            Err(error) => (false, cut(&error.0, MAX_ERROR)),
+        };
+        let tool = cut(tool, MAX_NAME);
+        if self.toolbox.tools.contains_key(&*tool) && !self.calls.tools.contains(&tool) {
+            self.calls.tools.push(tool.clone());
+        }
+        Call {
+            tool,
+            arguments: cut(arguments, MAX_ARGUMENTS),
+            ok,
+            result,
+            took,
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Workflows whose agents are models, against an endpoint of this machine that gives the answers of a list.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::TcpListener,
+    thread::{self, JoinHandle},
+};
+
+use expect_test::expect;
+use serde_json::{Value, json};
+
+use crate::harness::{Project, Ran};
+
+/// Gives one answer after the other, whoever asks, and hands over what was asked.
+fn endpoint(answers: Vec<Value>) -> (String, JoinHandle<Vec<Value>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("it has an address");
+    let served = thread::spawn(move || {
+        let mut bodies = Vec::new();
+        for answer in answers {
+            let (mut stream, _) = listener.accept().expect("somebody asks");
+            let mut bytes = Vec::new();
+            let body = loop {
+                let mut piece = [0; 4096];
+                let n = stream.read(&mut piece).expect("a request can be read");
+                assert_ne!(n, 0, "a request came in half");
+                bytes.extend_from_slice(&piece[..n]);
+                let text = String::from_utf8_lossy(&bytes);
+                let Some((head, body)) = text.split_once("\r\n\r\n") else {
+                    continue;
+                };
+                let head = head.to_lowercase();
+                let length = head
+                    .lines()
+                    .find_map(|it| it.strip_prefix("content-length: "));
+                let length: usize = length.expect("it has a body").parse().expect("a number");
+                if body.len() >= length {
+                    break serde_json::from_str(body).expect("it is JSON");
+                }
+            };
+            bodies.push(body);
+            let answer = answer.to_string();
+            let length = answer.len();
+            let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json";
+            let _ = write!(stream, "{head}\r\ncontent-length: {length}\r\n\r\n{answer}");
+        }
+        bodies
+    });
+    (format!("http://{address}/v1"), served)
+}
+
+fn completion(message: Value) -> Value {
+    let usage = json!({ "prompt_tokens": 10, "completion_tokens": 1 });
+    json!({ "choices": [{ "message": message, "finish_reason": "stop" }], "usage": usage })
+}
+
+fn says(text: &str) -> Value {
+    completion(json!({ "content": text }))
+}
+
+fn calls(name: &str, arguments: Value) -> Value {
+    let function = json!({ "name": name, "arguments": arguments.to_string() });
+    completion(json!({ "tool_calls": [{ "id": "1", "function": function }] }))
+}
+
+fn ask(project: &Project, url: &str, arguments: &[&str]) -> Ran {
+    let variables = [("OPENAI_BASE_URL", url), ("MOZAIKS_MODEL", "m")];
+    project.run_with(&variables, arguments)
+}
+
+/// A reader who may look notes up, which decides who speaks next, and a batch of one task whose worker may as well.
+const FILES: &str = r#"
+=== tools/notes.py
+def look_up(word: str, context_variables):
+    """Looks a word up."""
+    context_variables.set("seen", (context_variables.get("seen") or []) + [word])
+    return {"word": word, "found": 1}
+=== tools.yaml
+tools:
+  - {agent: [R, W], file: notes.py, function: look_up}
+=== extended_orchestration/task_batches.yaml
+conveyors: [{id: c, decomposition_agent: P, execution_agents: [W]}]
+=== transition_graph.yaml
+transition_rules:
+  - {source_agent: R, target_agent: P, transition_type: condition, condition_type: tool_called, tool_name: look_up}
+  - {source_agent: R, target_agent: terminate, transition_type: after_turn}
+  - {source_agent: P, target_agent: terminate, transition_type: after_turn}
+=== orchestrator.yaml
+initial_agent: R
+=== agents.yaml
+agents:
+  - {name: R, system_message: read}
+  - {name: P, runtime: {kind: scripted, replies: [{json: {DecompositionPlan: {tasks: [{task_id: t, execution_agent: W, task_prompt: dig, owned_paths: [a]}]}}}]}}
+  - {name: W, system_message: work}
+"#;
+
+fn run_id(project: &Project) -> String {
+    let mut runs = fs::read_dir(project.path(".mozaiks/runs")).expect("it ran");
+    let run = runs.next().expect("it ran").expect("it can be read");
+    run.file_name().to_string_lossy().into_owned()
+}
+
+#[test]
+fn calls_of_models_are_made_written_down_and_shown() {
+    let project = Project::of(FILES);
+    let file = json!({ "code_files": [{ "filename": "a", "content": "x" }] });
+    let (url, served) = endpoint(vec![
+        calls("look_up", json!({ "word": "moss" })),
+        says("I looked"),
+        calls("look_up", json!({ "word": "fern" })),
+        calls("look_up", json!({ "words": [] })),
+        says(&file.to_string()),
+    ]);
+    let ran = ask(&project, &url, &["W", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let result: Value = serde_json::from_str(&ran.stdout).expect("it is JSON");
+    assert_eq!(
+        result["usage"],
+        json!({ "input_tokens": 50, "output_tokens": 5 })
+    );
+    // A task's calls change nothing for the run.
+    assert_eq!(result["context"]["seen"], json!(["moss"]));
+    let asked = served.join().expect("all was asked");
+    let last = |at: usize| {
+        &asked[at]["messages"]
+            .as_array()
+            .expect("a list")
+            .last()
+            .expect("one")["content"]
+    };
+    assert_eq!(last(1), r#"{"word": "moss", "found": 1}"#);
+    assert_eq!(last(3), r#"{"word": "fern", "found": 1}"#);
+
+    let run = run_id(&project);
+    let shown = project.run(&["show", &run, "--task", "t"]).stdout;
+    let at = shown.find("called").expect("calls are shown");
+    let took = |text: &str| -> String {
+        let lines = text
+            .lines()
+            .map(|it| it.split(", took").next().unwrap_or_default());
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let end = shown.find("\noutput").expect("the output is shown");
+    expect![[r#"
+        called look_up
+          {"word":"fern"}
+          -> {"word": "fern", "found": 1}
+        called look_up, failed
+          {"words":[]}
+          -> the arguments of `look_up` do not fit: Additional properties are not allowed ('words' was unexpected); "word" is a required property"#]].assert_eq(&took(&shown[at..end]));
+    let shown = project.run(&["show", &run, "--turn", "1", "--json"]).stdout;
+    let shown: Value = serde_json::from_str(&shown).expect("it is JSON");
+    assert_eq!(shown["calls"][0]["tool"], "look_up");
+    assert_eq!(shown["calls"][0]["arguments"], json!({ "word": "moss" }));
+    let logs = project.run(&["logs", &run]).stdout;
+    let lines = logs.lines().filter_map(|it| it.split_once(" called "));
+    let lines: Vec<&str> = lines.map(|it| it.1.trim()).collect();
+    assert_eq!(
+        lines,
+        ["look_up for R", "look_up for t", "look_up for t: failed"]
+    );
+}
+
+#[test]
+fn a_rule_waits_for_a_call() {
+    let project = Project::of(FILES);
+    let (url, served) = endpoint(vec![says("I did not look")]);
+    let ran = ask(&project, &url, &["W", "--json"]);
+    served.join().expect("all was asked");
+    let result: Value = serde_json::from_str(&ran.stdout).expect("it is JSON");
+    assert_eq!(
+        (ran.code, &result["turns"]),
+        (0, &json!(1)),
+        "{}",
+        ran.stderr
+    );
+    let checked = project.run(&["check", "W"]);
+    assert_eq!(checked.stderr, "checked W: no errors\n");
+}
+
+#[test]
+fn what_was_called_is_recalled() {
+    let project = Project::of(FILES);
+    let (url, served) = endpoint(vec![
+        calls("look_up", json!({ "word": "moss" })),
+        says("I looked"),
+    ]);
+    // The worker finds nobody to ask, and fails.
+    let ran = ask(&project, &url, &["W", "--json", "--quiet"]);
+    served.join().expect("all was asked");
+    assert_eq!(ran.code, 1, "{}", ran.stderr);
+    let file = json!({ "code_files": [{ "filename": "a", "content": "x" }] });
+    let (url, served) = endpoint(vec![says(&file.to_string())]);
+    let ran = ask(&project, &url, &["retry", &run_id(&project), "--json"]);
+    served.join().expect("all was asked");
+    let result: Value = serde_json::from_str(&ran.stdout).expect("it is JSON");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(result["context"]["seen"], json!(["moss"]));
+    assert_eq!(
+        result["usage"],
+        json!({ "input_tokens": 30, "output_tokens": 3 })
+    );
+}
