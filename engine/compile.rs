@@ -12,6 +12,7 @@ use std::{
 use serde_json::Value;
 
 use crate::{
+    budget::Limit,
     context::Sees,
     contract::{
         agents::Agent,
@@ -32,10 +33,12 @@ use crate::{
 mod agents;
 mod batches;
 mod pieces;
+pub mod providers;
 pub mod tools;
 pub mod transitions;
 mod variables;
 
+use providers::ProviderSpec;
 use tools::ToolSpecs;
 use transitions::Transitions;
 
@@ -58,6 +61,9 @@ pub struct Workflow {
     /// The names of all models, for schemas narrowed to this workflow.
     pub models: Vec<String>,
     pub tools: ToolSpecs,
+    pub providers: BTreeMap<Arc<str>, ProviderSpec>,
+    /// What one run may spend.
+    pub budget: Limit,
 }
 
 /// Who speaks first.
@@ -74,6 +80,8 @@ pub struct AgentSpec {
     pub name: Arc<str>,
     pub instruction: Arc<str>,
     pub runtime: Runtime,
+    /// Whose limits hold when it is asked, and who is paid for it: a provider by its name, or an endpoint.
+    pub provider: Option<Arc<str>>,
     /// The folder that relative paths of its runtime start at.
     pub home: PathBuf,
     pub shape: Option<Arc<Shape>>,
@@ -115,6 +123,8 @@ pub struct Batch {
     pub timeout: Duration,
     /// Of the whole batch.
     pub deadline: Option<Duration>,
+    /// What all its attempts together may spend.
+    pub budget: Limit,
     pub context_key: Arc<str>,
     pub status_key: Arc<str>,
     pub merge: written::MergeStrategy,
@@ -158,6 +168,8 @@ pub fn compile(bundle: &Bundle) -> (Option<Workflow>, Vec<Diagnostic>) {
     compiler.reach(&first, &transitions, &batches);
     compiler.pieces(&agents, &batches, &shapes);
     let tools = compiler.tools(&batches);
+    let providers = compiler.providers();
+    compiler.prices(&agents, &batches, &providers);
 
     let diagnostics = compiler.diagnostics;
     let orchestrator = &bundle.orchestrator.value;
@@ -176,6 +188,8 @@ pub fn compile(bundle: &Bundle) -> (Option<Workflow>, Vec<Diagnostic>) {
         variables,
         models: bundle.model_names(),
         tools,
+        providers,
+        budget: providers::limit(&orchestrator.budget),
     });
     (workflow, diagnostics)
 }

@@ -9,6 +9,7 @@ pub mod middleware;
 pub mod name;
 pub mod orchestrator;
 pub mod plan;
+pub mod providers;
 pub mod runtime;
 pub mod structured_outputs;
 pub mod task_batches;

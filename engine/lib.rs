@@ -20,13 +20,17 @@ pub mod ownership;
 
 pub mod schedule;
 
+pub mod usage;
+
+pub mod lane;
+
+pub mod budget;
+
 pub mod load;
 
 pub mod compile;
 
 pub mod plan;
-
-pub mod usage;
 
 pub mod accept;
 

@@ -18,6 +18,7 @@ use crate::{
         context_variables::ContextVariables,
         middleware::Middleware,
         orchestrator::Orchestrator,
+        providers::Providers,
         structured_outputs::StructuredOutputs,
         task_batches::TaskBatches,
         tools::Tools,
@@ -47,6 +48,8 @@ pub struct Bundle {
     pub agents: Part<Agents>,
     /// Agents of the project's `agents` folder that this workflow names and does not define.
     pub shared_agents: BTreeMap<String, Part<Agent>>,
+    /// `providers.yaml` of the project.
+    pub shared_providers: Option<Part<Providers>>,
     pub orchestrator: Part<Orchestrator>,
     pub transition_graph: Option<Part<TransitionGraph>>,
     pub context_variables: Option<Part<ContextVariables>>,
@@ -154,6 +157,8 @@ pub fn load(project: &Project, name: &str) -> (Option<Bundle>, Vec<Diagnostic>) 
     let tools = reader.part::<Tools>(FileKind::Tools);
     let middleware = reader.part::<Middleware>(FileKind::Middleware);
     let ui_config = reader.part::<UiConfig>(FileKind::UiConfig);
+    let shared_providers = project.root.join("providers.yaml");
+    let shared_providers = reader.read::<Providers>(FileKind::Providers, &shared_providers);
     if matches!((&task_batches, &agents), (Ok(None), Ok(None))) {
         let message = format!(
             "`{name}` has neither `agents.yaml` nor `extended_orchestration/task_batches.yaml`"
@@ -177,6 +182,7 @@ pub fn load(project: &Project, name: &str) -> (Option<Bundle>, Vec<Diagnostic>) 
                 .ok()?
                 .unwrap_or_else(|| absent(project, &folder, FileKind::Agents)),
             shared_agents: BTreeMap::new(),
+            shared_providers: shared_providers.ok()?,
             orchestrator: orchestrator
                 .ok()?
                 .unwrap_or_else(|| absent(project, &folder, FileKind::Orchestrator)),

@@ -30,6 +30,9 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
     ("graph", &[], &[]),
     ("ownership", &[], &[]),
     ("schedule", &["graph"], &[]),
+    ("usage", &[], &["serde"]),
+    ("lane", &["schedule"], &[]),
+    ("budget", &["usage"], &[]),
     (
         "load",
         &["diagnostic", "source", "contract", "schema"],
@@ -44,6 +47,9 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
             "shape",
             "context",
             "schedule",
+            "usage",
+            "lane",
+            "budget",
             "load",
         ],
         &["serde_json"],
@@ -62,7 +68,6 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
         ],
         &["serde_json"],
     ),
-    ("usage", &[], &["serde"]),
     (
         "accept",
         &["ownership", "shape", "usage"],

@@ -253,3 +253,60 @@ fn an_unknown_workflow_is_told_from_a_known_one() {
         assert_eq!(project.run(&["check", name]).code, 2, "{name}");
     }
 }
+
+#[test]
+fn limits_and_prices_are_numbers_that_make_sense() {
+    let orchestrator = "
+=== orchestrator.yaml
+initial_agent: P
+budget: {tokens: 0, cost: 0}
+providers:
+  a: {max_concurrency: 0, requests_per_minute: -1, tokens_per_minute: 1.5}
+  b: {prices: {small: {input: -1, output: 1, cached_input: -0.5}, big: {input: 1}}}
+  c: {max_concurency: 3, prices: {'*': {input: free, output: 1}}}
+";
+    check(
+        &format!("{orchestrator}{AGENTS}"),
+        expect![[r#"
+        error MZ205 orchestrator.yaml:2:18 `0` is below the least allowed, 1
+        error MZ205 orchestrator.yaml:2:27 `0` is not above 0
+        error MZ205 orchestrator.yaml:4:24 `0` is below the least allowed, 1
+        error MZ205 orchestrator.yaml:4:48 `-1` is below the least allowed, 1
+        error MZ203 orchestrator.yaml:4:71 expected null or an integer, found the number `1.5`
+        error MZ205 orchestrator.yaml:5:31 `-1` is below the least allowed, 0
+        error MZ205 orchestrator.yaml:5:60 `-0.5` is below the least allowed, 0
+        error MZ202 orchestrator.yaml:5:67 the key `output` is missing
+        error MZ201 orchestrator.yaml:6:7 unknown key `max_concurency` (max_concurrency?)
+        error MZ203 orchestrator.yaml:6:48 expected a number, found the text `free`
+    "#]],
+    );
+    let orchestrator = "
+=== orchestrator.yaml
+providers: {a: {prices: {small: {input: .nan, output: .inf}}}}
+";
+    check(
+        &format!("{orchestrator}{AGENTS}"),
+        expect![[r#"
+        error MZ103 orchestrator.yaml:1:41 `.nan` is not a finite number
+    "#]],
+    );
+    // Of a provider that no file defines, and in the file that all workflows share.
+    let project = Project::of(
+        "=== agents.yaml
+agents: [{name: P, runtime: {kind: scripted, provider: lokal, replies: ['{}']}}]
+",
+    );
+    project.write("providers.yaml", "providers: {local: {max_concurrency: 2}}");
+    expect![[r#"
+        error MZ320 agents.yaml:1:56 no file defines a provider `lokal` (local?)
+    "#]]
+    .assert_eq(&found(&project));
+    project.write(
+        "providers.yaml",
+        "providers: {local: {max_concurrency: no}}",
+    );
+    expect![[r#"
+        error MZ203 providers.yaml:1:38 expected null or an integer, found the text `no`
+    "#]]
+    .assert_eq(&found(&project));
+}

@@ -117,7 +117,7 @@ fn calls_of_models_are_made_written_down_and_shown() {
     let result: Value = serde_json::from_str(&ran.stdout).expect("it is JSON");
     assert_eq!(
         result["usage"],
-        json!({ "input_tokens": 50, "output_tokens": 5 })
+        json!({ "input_tokens": 50, "output_tokens": 5, "cached_input_tokens": 0, "cost": null })
     );
     // A task's calls change nothing for the run.
     assert_eq!(result["context"]["seen"], json!(["moss"]));
@@ -199,6 +199,6 @@ fn what_was_called_is_recalled() {
     assert_eq!(result["context"]["seen"], json!(["moss"]));
     assert_eq!(
         result["usage"],
-        json!({ "input_tokens": 30, "output_tokens": 3 })
+        json!({ "input_tokens": 30, "output_tokens": 3, "cached_input_tokens": 0, "cost": null })
     );
 }

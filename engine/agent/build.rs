@@ -95,6 +95,7 @@ pub fn check(spec: &AgentSpec) -> Result<(), Diagnostic> {
 pub fn build(runtime: &Runtime, home: &Path, env: &Env) -> Result<Arc<dyn Agent>, BuildError> {
     match runtime {
         Runtime::Openai {
+            provider: _,
             model,
             base_url,
             api_key_env,
@@ -121,6 +122,7 @@ pub fn build(runtime: &Runtime, home: &Path, env: &Env) -> Result<Arc<dyn Agent>
             Ok(Arc::new(OpenAi::new(&settings, env)?))
         }
         Runtime::Command {
+            provider: _,
             argv,
             env: allowed,
             cwd,
@@ -146,7 +148,7 @@ pub fn build(runtime: &Runtime, home: &Path, env: &Env) -> Result<Arc<dyn Agent>
             };
             Ok(Arc::new(Template::new(text, *output, fuel.get())?))
         }
-        Runtime::Scripted { replies } => Ok(Arc::new(Scripted::new(replies))),
+        Runtime::Scripted { replies, .. } => Ok(Arc::new(Scripted::new(replies))),
     }
 }
 

@@ -10,10 +10,10 @@ use std::{
     time::Duration,
 };
 
-use super::{Agent, Answer, Reply, Request, capped};
+use super::{Agent, Answer, Reply, Request, Usage, capped};
 use crate::{
     accept::{Failure, Rejection},
-    contract::runtime::{self, ScriptedFailure, ScriptedReply},
+    contract::runtime::{self, ScriptedFailure, ScriptedReply, ScriptedUsage},
 };
 
 /// An agent that answers by heart.
@@ -86,7 +86,9 @@ impl Agent for Scripted {
                 tokio::time::sleep(delay).await;
             }
             if let Some(failure) = reply.fail {
-                return Err(Rejection::new(failed(failure), "the script says so"));
+                let rejection = Rejection::new(failed(failure), "the script says so");
+                let usage = used(reply.usage);
+                return Err(Rejection { usage, ..rejection });
             }
             let mut text = match (reply.text, reply.json) {
                 (Some(text), _) => text,
@@ -99,6 +101,7 @@ impl Agent for Scripted {
             let text = capped(text, &request)?;
             Ok(Reply {
                 text,
+                usage: used(reply.usage),
                 ..Reply::default()
             })
         })
@@ -111,6 +114,16 @@ fn nothing_for(request: &Request) -> Rejection {
         None => "no reply is written down for outside a batch".to_owned(),
     };
     Rejection::new(Failure::NotFound, message)
+}
+
+fn used(usage: Option<ScriptedUsage>) -> Usage {
+    let usage = usage.unwrap_or_default();
+    Usage {
+        input_tokens: usage.input_tokens,
+        output_tokens: usage.output_tokens,
+        cached_input_tokens: usage.cached_input_tokens,
+        cost: None,
+    }
 }
 
 fn failed(failure: ScriptedFailure) -> Failure {

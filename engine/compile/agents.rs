@@ -64,7 +64,12 @@ impl Compiler<'_> {
                     .help(help),
             );
         }
-        let runtime = runtime(agent, bundle.orchestrator.value.defaults.runtime.as_ref());
+        let mut runtime = runtime(agent, bundle.orchestrator.value.defaults.runtime.as_ref());
+        let named_at = match agent.runtime {
+            Some(_) => source.place(&pointer(&pointer(&at, "runtime"), "provider")),
+            None => bundle.orchestrator.at("/defaults/runtime/provider"),
+        };
+        let provider = self.provider(&mut runtime, named_at);
         let instruction = agent.instruction().unwrap_or_default();
         if instruction.trim().is_empty() && matches!(runtime, Runtime::Openai { .. }) {
             let message = format!("`{name}` is asked through a model, but has no instruction");
@@ -92,6 +97,7 @@ impl Compiler<'_> {
             name: name.into(),
             instruction: instruction.into(),
             runtime,
+            provider,
             home: home.to_owned(),
             shape: shape.map(Arc::new),
             reads,

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use super::{Batch, Compiler, Form, policy};
+use super::{Batch, Compiler, Form, policy, providers::limit};
 use crate::{
     contract::{
         name::{Name, Names},
@@ -185,6 +185,7 @@ impl Compiler<'_> {
                 .timeout_seconds
                 .map_or(DEFAULT_TIMEOUT, Duration::from_secs),
             deadline: batch.execution.deadline_seconds.map(Duration::from_secs),
+            budget: limit(&batch.execution.budget),
             context_key: batch.result.context_key.as_str().into(),
             status_key: batch.result.status_key.as_str().into(),
             merge: batch.result.merge_strategy,
@@ -225,6 +226,7 @@ fn compiled(conveyor: &written::Conveyor) -> Batch {
             .timeout_seconds
             .map_or(DEFAULT_TIMEOUT, Duration::from_secs),
         deadline: conveyor.deadline_seconds.map(Duration::from_secs),
+        budget: limit(&conveyor.budget),
         context_key: key("results"),
         status_key: key("status"),
         merge: written::MergeStrategy::CollectTaskOutputs,

@@ -8,6 +8,7 @@ use crate::{diagnostic::File, schema::FileKind};
 
 mod agents;
 mod batches;
+mod providers;
 mod transitions;
 
 /// Agents that a case need not be about: a planner, two workers, and one to speak after them.
@@ -74,6 +75,7 @@ pub(crate) fn bundle(files: &str) -> Bundle {
         task_batches: part(FileKind::TaskBatches, &texts).unwrap_or_else(|| empty("task_batches")),
         agents: part(FileKind::Agents, &texts).unwrap_or_else(|| empty("agents")),
         shared_agents: shared.collect(),
+        shared_providers: part(FileKind::Providers, &texts),
         orchestrator: part(FileKind::Orchestrator, &texts).unwrap_or_else(|| empty("orchestrator")),
         transition_graph: part(FileKind::TransitionGraph, &texts),
         context_variables: part(FileKind::ContextVariables, &texts),

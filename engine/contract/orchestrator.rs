@@ -1,10 +1,16 @@
 //! `orchestrator.yaml`: where a run begins, and its limits.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{name::Name, runtime::Runtime};
+use super::{
+    name::Name,
+    providers::{Budget, Provider},
+    runtime::Runtime,
+};
 
 /// Where a run of this workflow begins, what holds for the whole run, and its limits.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
@@ -43,6 +49,11 @@ pub struct Orchestrator {
     pub defaults: Defaults,
     /// How large plans and answers may get.
     pub limits: Limits,
+    /// Endpoints with limits or prices, by name. They go over those of the project's `providers.yaml`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub providers: BTreeMap<Name, Provider>,
+    /// What one run may spend, all its sessions together. `--budget-tokens` and `--budget-cost` go over it.
+    pub budget: Budget,
 }
 
 impl Default for Orchestrator {
@@ -60,6 +71,8 @@ impl Default for Orchestrator {
             triggers: Vec::new(),
             defaults: Defaults::default(),
             limits: Limits::default(),
+            providers: BTreeMap::new(),
+            budget: Budget::default(),
         }
     }
 }

@@ -15,6 +15,9 @@ pub enum Runtime {
     /// A model behind an OpenAI-compatible endpoint (chat completions).
     #[schemars(title = "openai")]
     Openai {
+        /// The provider whose limits and prices hold, and whose endpoint it is. Without it, the provider that has this `base_url`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        provider: Option<Name>,
         /// The model's name. Without it, the environment variable `MOZAIKS_MODEL`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<Name>,
@@ -51,6 +54,9 @@ pub enum Runtime {
     /// A program: one JSON request on its standard input, one JSON value on its standard output.
     #[schemars(title = "command")]
     Command {
+        /// The provider that the program asks: its calls are counted among those of the others.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        provider: Option<Name>,
         /// The program and its arguments. A relative path with a `/` starts at the workflow's folder. No shell reads it.
         #[schemars(length(min = 1))]
         argv: Vec<String>,
@@ -83,6 +89,9 @@ pub enum Runtime {
     /// Nobody: replies written down, one after the other; the last repeats. For tests and examples.
     #[schemars(title = "scripted")]
     Scripted {
+        /// The provider that these replies are as if from.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        provider: Option<Name>,
         /// The replies, in order. A text is a reply as it stands.
         #[schemars(length(min = 1))]
         replies: Vec<ScriptedReply>,
@@ -158,12 +167,27 @@ pub struct Reply {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub delay_seconds: Option<f64>,
+    /// What the reply says it used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<ScriptedUsage>,
     /// Fail in this way instead of replying.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fail: Option<ScriptedFailure>,
     /// Send only the first bytes of the reply, as when a connection breaks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut_at: Option<usize>,
+}
+
+/// What a scripted reply says it used, in tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ScriptedUsage {
+    /// What was asked.
+    pub input_tokens: u64,
+    /// What was answered.
+    pub output_tokens: u64,
+    /// Those of `input_tokens` that had been read before.
+    pub cached_input_tokens: u64,
 }
 
 /// The ways a scripted reply can fail.

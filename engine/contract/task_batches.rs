@@ -4,7 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::name::{Name, Names};
+use super::{
+    name::{Name, Names},
+    providers::Budget,
+};
 
 /// Which agents plan work, which may carry it out, and how far each batch may go.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
@@ -142,6 +145,13 @@ pub struct Execution {
     pub deadline_seconds: Option<u64>,
     /// How long to wait between attempts.
     pub retry: Retry,
+    /// What the batch may spend, all its attempts together.
+    #[serde(skip_serializing_if = "is_unlimited")]
+    pub budget: Budget,
+}
+
+fn is_unlimited(budget: &Budget) -> bool {
+    *budget == Budget::default()
 }
 
 impl Default for Execution {
@@ -154,6 +164,7 @@ impl Default for Execution {
             timeout_seconds: None,
             deadline_seconds: None,
             retry: Retry::default(),
+            budget: Budget::default(),
         }
     }
 }
@@ -300,6 +311,9 @@ pub struct Conveyor {
     /// How long to wait between attempts.
     #[serde(default)]
     pub retry: Retry,
+    /// What the batch may spend, all its attempts together.
+    #[serde(default, skip_serializing_if = "is_unlimited")]
+    pub budget: Budget,
     /// Whether every task must own paths, write every file it owns, and write nothing else.
     #[serde(default)]
     pub require_owned_paths: bool,

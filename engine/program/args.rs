@@ -303,7 +303,7 @@ pub(super) struct Plan {
 
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Schema {
-    /// The kind of file: task_batches, agents, agent, orchestrator, transition_graph, context_variables, structured_outputs, tools, middleware, ui_config or plan. Without it, all of them
+    /// The kind of file: task_batches, agents, agent, orchestrator, transition_graph, context_variables, structured_outputs, tools, middleware, ui_config, providers or plan. Without it, all of them
     pub(super) kind: Option<String>,
     /// Narrow the schemas to one workflow: its agents, variables and models become the values an editor offers. Written to `.mozaiks/schemas/NAME`
     #[arg(long, value_name = "NAME")]

@@ -126,6 +126,10 @@ pub(super) fn fingerprints(
         let shown = path.strip_prefix(&bundle.project.root).unwrap_or(path);
         files.insert(shown.display().to_string(), fingerprint(path)?);
     }
+    if let Some(part) = &bundle.shared_providers {
+        let text = &part.source.file.text;
+        files.insert("shared providers".to_owned(), journal::hash(text));
+    }
     for (name, part) in &bundle.shared_agents {
         let text = &part.source.file.text;
         files.insert(format!("shared agent {name}"), journal::hash(text));

@@ -305,16 +305,23 @@ fn ended(end: &TaskEnd, attempts: u32, files: usize) -> (&'static str, String) {
 
 /// What was used, where anything is known of it.
 pub(super) fn tokens(usage: Usage) -> String {
-    match usage {
-        Usage {
-            input_tokens: 0,
-            output_tokens: 0,
-        } => String::new(),
-        Usage {
-            input_tokens,
-            output_tokens,
-        } => format!(", {input_tokens} tokens in, {output_tokens} out"),
+    let Usage {
+        input_tokens,
+        output_tokens,
+        cached_input_tokens,
+        cost,
+    } = usage;
+    let mut text = match (input_tokens, output_tokens) {
+        (0, 0) => String::new(),
+        _ => format!(", {input_tokens} tokens in, {output_tokens} out"),
+    };
+    if cached_input_tokens > 0 {
+        text.push_str(&format!(", {cached_input_tokens} cached"));
     }
+    if let Some(cost) = cost {
+        text.push_str(&format!(", cost {}", cost.amount()));
+    }
+    text
 }
 
 /// A drawn report below its line, each of its lines inert, without the empty ones.

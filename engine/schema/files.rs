@@ -20,6 +20,7 @@ pub enum FileKind {
     Tools,
     Middleware,
     UiConfig,
+    Providers,
     Plan,
 }
 
@@ -43,6 +44,7 @@ impl FileKind {
         FileKind::Tools,
         FileKind::Middleware,
         FileKind::UiConfig,
+        FileKind::Providers,
         FileKind::Plan,
     ];
 
@@ -59,6 +61,7 @@ impl FileKind {
             FileKind::Tools => "tools",
             FileKind::Middleware => "middleware",
             FileKind::UiConfig => "ui_config",
+            FileKind::Providers => "providers",
             FileKind::Plan => "plan",
         }
     }
@@ -68,11 +71,11 @@ impl FileKind {
         FileKind::ALL.iter().find(|it| it.name() == name).copied()
     }
 
-    /// Where it lies in a workflow's folder. Plans and shared agents do not.
+    /// Where it lies in a workflow's folder. Plans do not, nor does what workflows share.
     pub fn path(self) -> Option<String> {
         match self {
             FileKind::TaskBatches => Some("extended_orchestration/task_batches.yaml".to_owned()),
-            FileKind::Agent | FileKind::Plan => None,
+            FileKind::Agent | FileKind::Providers | FileKind::Plan => None,
             other => Some(format!("{}.yaml", other.name())),
         }
     }
@@ -94,6 +97,7 @@ impl FileKind {
             FileKind::Tools => of::<contract::tools::Tools>(),
             FileKind::Middleware => of::<contract::middleware::Middleware>(),
             FileKind::UiConfig => of::<contract::ui_config::UiConfig>(),
+            FileKind::Providers => of::<contract::providers::Providers>(),
             FileKind::Plan => of::<contract::plan::Answer>(),
         }
     }
@@ -118,6 +122,7 @@ impl FileKind {
             LazyLock::new(|| Schema::new(FileKind::Tools.json_schema())),
             LazyLock::new(|| Schema::new(FileKind::Middleware.json_schema())),
             LazyLock::new(|| Schema::new(FileKind::UiConfig.json_schema())),
+            LazyLock::new(|| Schema::new(FileKind::Providers.json_schema())),
             LazyLock::new(|| Schema::new(FileKind::Plan.json_schema())),
         ];
         &SCHEMAS[self as usize]

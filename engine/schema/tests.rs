@@ -424,6 +424,7 @@ fn kinds_have_names_and_paths() {
         tools tools.schema.json tools.yaml
         middleware middleware.schema.json middleware.yaml
         ui_config ui_config.schema.json ui_config.yaml
+        providers providers.schema.json 
         plan plan.schema.json 
     "#]]
     .assert_eq(&lines.collect::<String>());

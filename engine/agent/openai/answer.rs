@@ -111,9 +111,15 @@ fn written(arguments: Option<&Value>) -> String {
 }
 
 fn usage(answer: &Value) -> Usage {
-    let count = |path| answer.pointer(path).and_then(Value::as_u64).unwrap_or(0);
+    let said = |path| answer.pointer(path).and_then(Value::as_u64);
+    let count = |path| said(path).unwrap_or(0);
+    let cached = said("/usage/prompt_tokens_details/cached_tokens");
+    // DeepSeek's word for it.
+    let cached = cached.or_else(|| said("/usage/prompt_cache_hit_tokens"));
     Usage {
         input_tokens: count("/usage/prompt_tokens"),
         output_tokens: count("/usage/completion_tokens"),
+        cached_input_tokens: cached.unwrap_or(0),
+        cost: None,
     }
 }

@@ -66,17 +66,27 @@ fn model(url: &str, more: Value) -> Arc<dyn Agent> {
     testing::agent(runtime, Path::new("."), &env).unwrap()
 }
 
+/// What there always is of a usage, and what an endpoint had read before where it says so.
+fn used(usage: Usage) -> String {
+    let (input, output) = (usage.input_tokens, usage.output_tokens);
+    let cached = match usage.cached_input_tokens {
+        0 => String::new(),
+        n => format!(", cached: {n}"),
+    };
+    format!("Usage {{ input_tokens: {input}, output_tokens: {output}{cached} }}")
+}
+
 /// Asks an endpoint that responds so, and says what came of it and what it used.
 async fn check(response: String, expected: Expect) {
     let (url, served) = endpoint(response).await;
     let answer = model(&url, json!({})).ask(testing::question()).await;
     served.await.unwrap();
     let shown = match &answer {
-        Ok(reply) => format!("{} {:?}", reply.text, reply.usage),
+        Ok(reply) => format!("{} {}", reply.text, used(reply.usage)),
         Err(rejection) => {
             let after = rejection.retry_after.map(|it| format!(" (after {it:?})"));
             let is_used = rejection.usage != Usage::default();
-            let used = is_used.then(|| format!(" {:?}", rejection.usage));
+            let used = is_used.then(|| format!(" {}", used(rejection.usage)));
             let more = [after, used].into_iter().flatten().collect::<String>();
             format!("{rejection}{more}")
         }
@@ -417,8 +427,8 @@ async fn what_is_of_no_use_is_counted() {
     )
     .await;
     check_body(
-        json!({ "choices": [], "usage": { "prompt_tokens": 7, "completion_tokens": -1 } }),
-        expect!["empty: the endpoint's answer has no choices Usage { input_tokens: 7, output_tokens: 0 }"],
+        json!({ "choices": [], "usage": { "prompt_tokens": 7, "completion_tokens": -1, "prompt_tokens_details": { "cached_tokens": 3 } } }),
+        expect!["empty: the endpoint's answer has no choices Usage { input_tokens: 7, output_tokens: 0, cached: 3 }"],
     )
     .await;
 }

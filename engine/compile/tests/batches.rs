@@ -47,6 +47,10 @@ fn a_conveyor_stands_for_a_batch() {
                 failure_policy: FailBatch,
                 timeout: 120s,
                 deadline: None,
+                budget: Limit {
+                    tokens: None,
+                    cost: None,
+                },
                 context_key: "c_results",
                 status_key: "c_status",
                 merge: CollectTaskOutputs,

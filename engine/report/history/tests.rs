@@ -284,7 +284,7 @@ fn a_task_is_told_with_all_its_attempts() {
     let data = history
         .named("b")
         .map(|(turn, batch, task)| task_data(turn, batch, task));
-    expect![[r#"{"turn":1,"batch":"work","task_id":"b","agent":"B","status":"failed","reason":"will not","took_ms":65002,"usage":{"input_tokens":0,"output_tokens":0},"planned":{"task_id":"b","initial_agent":"B"},"attempts":[{"attempt":1,"started_at_ms":2003,"ended_at_ms":null,"came":"cut_short","failure":null,"message":null,"answer":null,"prompt":{"system":null,"user":null},"calls":[],"reused":null,"usage":{"input_tokens":0,"output_tokens":0}},{"attempt":1,"started_at_ms":66005,"ended_at_ms":67005,"came":"rejected","failure":"refused","message":"will not","answer":null,"prompt":{"system":null,"user":null},"calls":[],"reused":null,"usage":{"input_tokens":0,"output_tokens":0}}],"files":[],"output":null}"#]].assert_eq(&data.map(|it| it.to_string()).collect::<String>());
+    expect![[r#"{"turn":1,"batch":"work","task_id":"b","agent":"B","status":"failed","reason":"will not","took_ms":65002,"usage":{"input_tokens":0,"output_tokens":0,"cached_input_tokens":0,"cost":null},"planned":{"task_id":"b","initial_agent":"B"},"attempts":[{"attempt":1,"started_at_ms":2003,"ended_at_ms":null,"came":"cut_short","failure":null,"message":null,"answer":null,"prompt":{"system":null,"user":null},"calls":[],"reused":null,"usage":{"input_tokens":0,"output_tokens":0,"cached_input_tokens":0,"cost":null}},{"attempt":1,"started_at_ms":66005,"ended_at_ms":67005,"came":"rejected","failure":"refused","message":"will not","answer":null,"prompt":{"system":null,"user":null},"calls":[],"reused":null,"usage":{"input_tokens":0,"output_tokens":0,"cached_input_tokens":0,"cost":null}}],"files":[],"output":null}"#]].assert_eq(&data.map(|it| it.to_string()).collect::<String>());
 }
 
 #[test]
@@ -306,7 +306,9 @@ fn programs_are_told_the_same() {
           "reason": "batch `work` failed",
           "usage": {
             "input_tokens": 19,
-            "output_tokens": 32
+            "output_tokens": 32,
+            "cached_input_tokens": 0,
+            "cost": null
           },
           "turns": [
             {
@@ -314,7 +316,9 @@ fn programs_are_told_the_same() {
               "agent": "Planner",
               "usage": {
                 "input_tokens": 11,
-                "output_tokens": 22
+                "output_tokens": 22,
+                "cached_input_tokens": 0,
+                "cost": null
               },
               "rejections": [
                 {
@@ -342,7 +346,9 @@ fn programs_are_told_the_same() {
                       "took_ms": 64002,
                       "usage": {
                         "input_tokens": 8,
-                        "output_tokens": 10
+                        "output_tokens": 10,
+                        "cached_input_tokens": 0,
+                        "cost": null
                       },
                       "rejections": [
                         {
@@ -364,7 +370,9 @@ fn programs_are_told_the_same() {
                       "took_ms": 65002,
                       "usage": {
                         "input_tokens": 0,
-                        "output_tokens": 0
+                        "output_tokens": 0,
+                        "cached_input_tokens": 0,
+                        "cost": null
                       },
                       "rejections": [
                         {
@@ -384,7 +392,9 @@ fn programs_are_told_the_same() {
                       "took_ms": null,
                       "usage": {
                         "input_tokens": 0,
-                        "output_tokens": 0
+                        "output_tokens": 0,
+                        "cached_input_tokens": 0,
+                        "cost": null
                       },
                       "rejections": [],
                       "files": []

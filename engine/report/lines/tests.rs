@@ -6,6 +6,7 @@ use std::{
 use expect_test::{Expect, expect};
 
 use super::*;
+use crate::usage::Cost;
 
 /// What was written, for whoever else holds it.
 #[derive(Clone, Default)]
@@ -44,6 +45,8 @@ fn story() -> Vec<RunEvent> {
     let usage = Usage {
         input_tokens: 1200,
         output_tokens: 34,
+        cached_input_tokens: 200,
+        cost: Some(Cost::new(0.0125)),
     };
     let ended = |end: TaskEnd, attempts: u32, files: usize| RunEvent::TaskEnded {
         batch: batch.clone(),
@@ -156,29 +159,29 @@ fn every_event_has_its_line() {
         Level::Verbose,
         &story(),
         expect![[r#"
-        [  0.5s] run       6f-1 of Reports
-        [  1.0s] turn      1: Planner
-        [  1.5s] retried   Planner attempt 1: not_json: not JSON: ` [2J`; attempt 2 in 1.5s
-        [  2.0s] turn      1: Planner is done, 1200 tokens in, 34 out
-        [  2.5s] refused   chunks: 1 fault; the planner is asked again, 1 round left
-            error[MZ404]: a cycle
-             --> reply:3:1
-            3 | a
-              | ^
-        [  3.0s] accepted  chunks: 3 tasks, 1 dependency, longest chain 2
-        [  3.5s] batch     chunks: the same tasks as before, the results stand
-        [  4.0s] batch     chunks: 3 tasks, at most 2 at once
-        [  4.5s] started   chunk_3 (ChunkAnalyst)
-        [  5.0s] retried   chunk_3 attempt 1: timed_out: no answer in 60 s; attempt 2 in 1.5s
-        [  5.5s] started   chunk_3 (ChunkAnalyst, attempt 2)
-        [  6.0s] completed chunk_3 after 2 attempts, 1 file
-        [  6.5s] rejected  chunk_3 attempt 1: timed_out: no answer in 60 s
-        [  7.0s] failed    chunk_3 after 3 attempts: timed_out: no answer
-        [  7.5s] cancelled chunk_3: `a` failed
-        [  8.0s] batch     chunks partial: 12 completed, 1 failed, 2 cancelled
-        [  8.5s] warning   no transition  matches
-        [  9.0s] run       partial: 1 task failed (2 turns, 1200 tokens in, 34 out)
-    "#]],
+            [  0.5s] run       6f-1 of Reports
+            [  1.0s] turn      1: Planner
+            [  1.5s] retried   Planner attempt 1: not_json: not JSON: ` [2J`; attempt 2 in 1.5s
+            [  2.0s] turn      1: Planner is done, 1200 tokens in, 34 out, 200 cached, cost 0.0125
+            [  2.5s] refused   chunks: 1 fault; the planner is asked again, 1 round left
+                error[MZ404]: a cycle
+                 --> reply:3:1
+                3 | a
+                  | ^
+            [  3.0s] accepted  chunks: 3 tasks, 1 dependency, longest chain 2
+            [  3.5s] batch     chunks: the same tasks as before, the results stand
+            [  4.0s] batch     chunks: 3 tasks, at most 2 at once
+            [  4.5s] started   chunk_3 (ChunkAnalyst)
+            [  5.0s] retried   chunk_3 attempt 1: timed_out: no answer in 60 s; attempt 2 in 1.5s
+            [  5.5s] started   chunk_3 (ChunkAnalyst, attempt 2)
+            [  6.0s] completed chunk_3 after 2 attempts, 1 file
+            [  6.5s] rejected  chunk_3 attempt 1: timed_out: no answer in 60 s
+            [  7.0s] failed    chunk_3 after 3 attempts: timed_out: no answer
+            [  7.5s] cancelled chunk_3: `a` failed
+            [  8.0s] batch     chunks partial: 12 completed, 1 failed, 2 cancelled
+            [  8.5s] warning   no transition  matches
+            [  9.0s] run       partial: 1 task failed (2 turns, 1200 tokens in, 34 out, 200 cached, cost 0.0125)
+        "#]],
     );
 }
 
@@ -188,25 +191,25 @@ fn starts_are_left_out_unless_asked_for() {
         Level::Normal,
         &story(),
         expect![[r#"
-        [  0.5s] run       6f-1 of Reports
-        [  1.0s] turn      1: Planner
-        [  1.5s] retried   Planner attempt 1: not_json: not JSON: ` [2J`; attempt 2 in 1.5s
-        [  2.5s] refused   chunks: 1 fault; the planner is asked again, 1 round left
-            error[MZ404]: a cycle
-             --> reply:3:1
-            3 | a
-              | ^
-        [  3.0s] accepted  chunks: 3 tasks, 1 dependency, longest chain 2
-        [  3.5s] batch     chunks: the same tasks as before, the results stand
-        [  5.0s] retried   chunk_3 attempt 1: timed_out: no answer in 60 s; attempt 2 in 1.5s
-        [  6.0s] completed chunk_3 after 2 attempts, 1 file
-        [  6.5s] rejected  chunk_3 attempt 1: timed_out: no answer in 60 s
-        [  7.0s] failed    chunk_3 after 3 attempts: timed_out: no answer
-        [  7.5s] cancelled chunk_3: `a` failed
-        [  8.0s] batch     chunks partial: 12 completed, 1 failed, 2 cancelled
-        [  8.5s] warning   no transition  matches
-        [  9.0s] run       partial: 1 task failed (2 turns, 1200 tokens in, 34 out)
-    "#]],
+            [  0.5s] run       6f-1 of Reports
+            [  1.0s] turn      1: Planner
+            [  1.5s] retried   Planner attempt 1: not_json: not JSON: ` [2J`; attempt 2 in 1.5s
+            [  2.5s] refused   chunks: 1 fault; the planner is asked again, 1 round left
+                error[MZ404]: a cycle
+                 --> reply:3:1
+                3 | a
+                  | ^
+            [  3.0s] accepted  chunks: 3 tasks, 1 dependency, longest chain 2
+            [  3.5s] batch     chunks: the same tasks as before, the results stand
+            [  5.0s] retried   chunk_3 attempt 1: timed_out: no answer in 60 s; attempt 2 in 1.5s
+            [  6.0s] completed chunk_3 after 2 attempts, 1 file
+            [  6.5s] rejected  chunk_3 attempt 1: timed_out: no answer in 60 s
+            [  7.0s] failed    chunk_3 after 3 attempts: timed_out: no answer
+            [  7.5s] cancelled chunk_3: `a` failed
+            [  8.0s] batch     chunks partial: 12 completed, 1 failed, 2 cancelled
+            [  8.5s] warning   no transition  matches
+            [  9.0s] run       partial: 1 task failed (2 turns, 1200 tokens in, 34 out, 200 cached, cost 0.0125)
+        "#]],
     );
 }
 
@@ -216,8 +219,8 @@ fn quiet_is_the_last_line_of_a_run_that_did_not_end_well() {
         Level::Quiet,
         &story(),
         expect![[r#"
-        [  9.0s] run       partial: 1 task failed (2 turns, 1200 tokens in, 34 out)
-    "#]],
+            [  9.0s] run       partial: 1 task failed (2 turns, 1200 tokens in, 34 out, 200 cached, cost 0.0125)
+        "#]],
     );
     let completed = RunEvent::RunEnded {
         status: "completed",

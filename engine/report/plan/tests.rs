@@ -35,6 +35,7 @@ fn batch() -> Batch {
         failure_policy: written::FailurePolicy::FailBatch,
         timeout: Duration::from_secs(1),
         deadline: None,
+        budget: Default::default(),
         context_key: "build_results".into(),
         status_key: "build_status".into(),
         merge: written::MergeStrategy::CollectTaskOutputs,

@@ -1,0 +1,284 @@
+//! What a run, and a batch in it, may still spend.
+//!
+//! **Invariant:** a pure ledger: a call is reserved before it is made and settled when it has ended, and there is one
+//! ledger for all that run side by side.
+//! **Invariant:** no call is granted that, as far as it was estimated, could go beyond a limit. So what is spent is
+//! above a limit by no more than what calls under way used above their estimates.
+
+use std::fmt;
+
+use crate::usage::{Cost, Usage};
+
+/// How much of something: of what is reserved, or spent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Amount {
+    pub tokens: u64,
+    pub cost: Cost,
+}
+
+impl Amount {
+    pub fn of(used: Usage) -> Amount {
+        Amount {
+            tokens: used.tokens(),
+            cost: used.cost.unwrap_or_default(),
+        }
+    }
+
+    fn plus(self, more: Amount) -> Amount {
+        Amount {
+            tokens: self.tokens.saturating_add(more.tokens),
+            cost: self.cost.plus(more.cost),
+        }
+    }
+
+    fn minus(self, less: Amount) -> Amount {
+        Amount {
+            tokens: self.tokens.saturating_sub(less.tokens),
+            cost: self.cost.minus(less.cost),
+        }
+    }
+}
+
+/// The most that may be spent. What is not said has no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Limit {
+    pub tokens: Option<u64>,
+    pub cost: Option<Cost>,
+}
+
+impl Limit {
+    pub fn is_none(self) -> bool {
+        self == Limit::default()
+    }
+
+    /// With what another one says where this one says nothing.
+    pub fn or(self, other: Limit) -> Limit {
+        Limit {
+            tokens: self.tokens.or(other.tokens),
+            cost: self.cost.or(other.cost),
+        }
+    }
+
+    /// Of what there is not enough for so much more. Where nothing is left there is not, however little it may be.
+    fn exceeded(self, spent: Amount, more: Amount) -> Option<What> {
+        let all = spent.plus(more);
+        let tokens = self
+            .tokens
+            .is_some_and(|it| spent.tokens >= it || all.tokens > it);
+        let cost = self
+            .cost
+            .is_some_and(|it| spent.cost >= it || all.cost > it);
+        match (tokens, cost) {
+            (true, _) => Some(What::Tokens),
+            (_, true) => Some(What::Cost),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    Tokens,
+    Cost,
+}
+
+/// Whether a call may be made.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Answer {
+    Go(Hold),
+    /// Perhaps when a call under way has ended, and used less than it might have.
+    Wait,
+    /// No more, and neither may any other.
+    Never,
+}
+
+/// What is reserved for a call under way. It is to be given back with [`Ledger::settle`].
+#[derive(Debug, PartialEq, Eq)]
+pub struct Hold {
+    amount: Amount,
+    /// The batch that it was made in.
+    batch: Option<u64>,
+}
+
+/// How near a budget is to its end, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message(String);
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The accounts of a run and of the batch that is under way.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    run: Account,
+    batch: Option<(u64, Account)>,
+    batches: u64,
+    reached: Option<Message>,
+}
+
+#[derive(Debug, Default)]
+struct Account {
+    /// `the run`, or a batch by its name.
+    whose: String,
+    limit: Limit,
+    spent: Amount,
+    reserved: Amount,
+    has_warned: bool,
+}
+
+/// From this part on somebody is warned, in percent.
+const NEAR: u64 = 80;
+
+impl Ledger {
+    /// For a run that may spend so much, all its sessions together.
+    pub fn new(limit: Limit, spent: Amount) -> Ledger {
+        Ledger {
+            run: Account::new("the run".to_owned(), limit, spent),
+            ..Ledger::default()
+        }
+    }
+
+    /// Another batch begins, or goes on, for which so much was spent before.
+    pub fn begin_batch(&mut self, id: &str, limit: Limit, spent: Amount) {
+        self.batches += 1;
+        let account = Account::new(format!("batch `{id}`"), limit, spent);
+        self.batch = Some((self.batches, account));
+    }
+
+    pub fn end_batch(&mut self) {
+        self.batch = None;
+    }
+
+    /// Whether anything has a limit.
+    pub fn is_limited(&self) -> bool {
+        self.accounts().any(|it| !it.limit.is_none())
+    }
+
+    /// Asks for a call that may use so much.
+    pub fn reserve(&mut self, amount: Amount) -> Answer {
+        if self.reached.is_some() {
+            return Answer::Never;
+        }
+        let refused = self.accounts().find_map(|it| it.refuses(amount));
+        if refused.is_some() {
+            self.reached = refused;
+            return Answer::Never;
+        }
+        let is_tight = |it: &Account| {
+            let all = it.spent.plus(it.reserved);
+            it.limit.exceeded(all, amount).is_some()
+        };
+        if self.accounts().any(is_tight) {
+            return Answer::Wait;
+        }
+        let accounts = self.accounts_mut();
+        accounts.for_each(|it| it.reserved = it.reserved.plus(amount));
+        let batch = self.batch.as_ref().map(|it| it.0);
+        Answer::Go(Hold { amount, batch })
+    }
+
+    /// A call has ended, and used so much.
+    pub fn settle(&mut self, hold: Hold, used: Amount) {
+        let batch = self.batch.iter_mut();
+        let batch = batch.filter(|(number, _)| Some(*number) == hold.batch);
+        let batch = batch.map(|(_, account)| account);
+        for account in batch.chain([&mut self.run]) {
+            account.reserved = account.reserved.minus(hold.amount);
+            account.spent = account.spent.plus(used);
+        }
+    }
+
+    /// Why no call may be made any more.
+    pub fn reached(&self) -> Option<&Message> {
+        self.reached.as_ref()
+    }
+
+    /// What is near its end, told once.
+    pub fn warnings(&mut self) -> Vec<Message> {
+        self.accounts_mut().filter_map(Account::warning).collect()
+    }
+
+    fn accounts(&self) -> impl Iterator<Item = &Account> {
+        let batch = self.batch.iter().map(|(_, account)| account);
+        batch.chain([&self.run])
+    }
+
+    fn accounts_mut(&mut self) -> impl Iterator<Item = &mut Account> {
+        let batch = self.batch.iter_mut().map(|(_, account)| account);
+        batch.chain([&mut self.run])
+    }
+}
+
+impl Account {
+    fn new(whose: String, limit: Limit, spent: Amount) -> Account {
+        Account {
+            whose,
+            limit,
+            spent,
+            ..Account::default()
+        }
+    }
+
+    /// Why a call of so much can never be made.
+    fn refuses(&self, amount: Amount) -> Option<Message> {
+        let what = self.limit.exceeded(self.spent, amount)?;
+        let used = self.used(what);
+        let next = match (what, amount) {
+            (What::Tokens, Amount { tokens: 0, .. }) => String::new(),
+            (What::Tokens, Amount { tokens, .. }) => {
+                format!(", and the next call may use {tokens}")
+            }
+            (What::Cost, Amount { cost, .. }) if cost == Cost::default() => String::new(),
+            (What::Cost, Amount { cost, .. }) => {
+                format!(", and the next call may cost {}", cost.amount())
+            }
+        };
+        let whose = &self.whose;
+        Some(Message(format!(
+            "the budget of {whose} is reached: {used}{next}"
+        )))
+    }
+
+    fn warning(&mut self) -> Option<Message> {
+        let tokens = self
+            .limit
+            .tokens
+            .filter(|it| u128::from(self.spent.tokens) * 100 >= u128::from(*it) * u128::from(NEAR));
+        let cost = self
+            .limit
+            .cost
+            .filter(|it| self.spent.cost.amount() * 100.0 >= it.amount() * NEAR as f64);
+        let what = match (tokens, cost) {
+            (Some(_), _) => What::Tokens,
+            (_, Some(_)) => What::Cost,
+            _ => return None,
+        };
+        if std::mem::replace(&mut self.has_warned, true) {
+            return None;
+        }
+        let (used, whose) = (self.used(what), &self.whose);
+        Some(Message(format!(
+            "the budget of {whose} is nearly reached: {used}"
+        )))
+    }
+
+    /// How much of what there is was used.
+    fn used(&self, what: What) -> String {
+        match what {
+            What::Tokens => {
+                let limit = self.limit.tokens.unwrap_or_default();
+                format!("{} of {limit} tokens are used", self.spent.tokens)
+            }
+            What::Cost => {
+                let limit = self.limit.cost.unwrap_or_default().amount();
+                format!("{} of {limit} is spent", self.spent.cost.amount())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+use expect_test::expect;
+use fastrand::Rng;
+
+use super::*;
+
+fn tokens(tokens: u64) -> Amount {
+    Amount {
+        tokens,
+        cost: Cost::default(),
+    }
+}
+
+fn money(amount: f64) -> Amount {
+    Amount {
+        tokens: 1,
+        cost: Cost::new(amount),
+    }
+}
+
+fn limit(tokens: u64) -> Limit {
+    Limit {
+        tokens: Some(tokens),
+        cost: None,
+    }
+}
+
+fn cost(amount: f64) -> Limit {
+    Limit {
+        tokens: None,
+        cost: Some(Cost::new(amount)),
+    }
+}
+
+fn go(answer: Answer) -> Hold {
+    match answer {
+        Answer::Go(hold) => hold,
+        other => panic!("it is not granted: {other:?}"),
+    }
+}
+
+#[test]
+fn what_does_not_fit_now_may_fit_later() {
+    let mut ledger = Ledger::new(limit(100), tokens(20));
+    let first = go(ledger.reserve(tokens(50)));
+    assert_eq!(ledger.reserve(tokens(40)), Answer::Wait);
+    ledger.settle(first, tokens(10));
+    let second = go(ledger.reserve(tokens(40)));
+    assert_eq!(ledger.reserve(tokens(71)), Answer::Never);
+    assert_eq!(ledger.reserve(tokens(1)), Answer::Never, "it is reached");
+    ledger.settle(second, tokens(40));
+    let reached = ledger.reached().map(ToString::to_string);
+    expect![
+        "the budget of the run is reached: 30 of 100 tokens are used, and the next call may use 71"
+    ]
+    .assert_eq(&reached.unwrap_or_default());
+}
+
+#[test]
+fn where_nothing_is_left_nothing_fits() {
+    let mut ledger = Ledger::new(limit(100), tokens(100));
+    assert_eq!(ledger.reserve(tokens(0)), Answer::Never);
+    let mut ledger = Ledger::new(cost(0.5), money(0.5));
+    assert_eq!(ledger.reserve(money(0.0)), Answer::Never);
+    let reached = ledger.reached().map(ToString::to_string);
+    expect!["the budget of the run is reached: 0.5 of 0.5 is spent"]
+        .assert_eq(&reached.unwrap_or_default());
+}
+
+#[test]
+fn a_batch_spends_of_the_run_too() {
+    let mut ledger = Ledger::new(limit(1_000), tokens(0));
+    ledger.begin_batch("b", cost(2.0), money(1.5));
+    let hold = go(ledger.reserve(money(0.4)));
+    ledger.settle(hold, money(0.4));
+    assert_eq!(ledger.reserve(money(0.2)), Answer::Never);
+    let reached = ledger.reached().map(ToString::to_string);
+    expect![
+        "the budget of batch `b` is reached: 1.9 of 2 is spent, and the next call may cost 0.2"
+    ]
+    .assert_eq(&reached.unwrap_or_default());
+    let warnings: Vec<String> = ledger.warnings().iter().map(ToString::to_string).collect();
+    expect!["the budget of batch `b` is nearly reached: 1.9 of 2 is spent"]
+        .assert_eq(&warnings.join("\n"));
+
+    let mut ledger = Ledger::new(limit(100), tokens(0));
+    ledger.begin_batch("a", limit(50), tokens(0));
+    let hold = go(ledger.reserve(tokens(40)));
+    ledger.end_batch();
+    ledger.begin_batch("b", limit(50), tokens(0));
+    // A call that outlived its batch is not the next one's.
+    ledger.settle(hold, tokens(40));
+    let hold = go(ledger.reserve(tokens(50)));
+    ledger.settle(hold, tokens(50));
+    assert_eq!(ledger.run.spent, tokens(90));
+}
+
+#[test]
+fn one_warning_near_the_end() {
+    let mut ledger = Ledger::new(limit(100), tokens(0));
+    let hold = go(ledger.reserve(tokens(90)));
+    ledger.settle(hold, tokens(79));
+    assert_eq!(ledger.warnings(), []);
+    for _ in 0..3 {
+        let hold = go(ledger.reserve(tokens(1)));
+        ledger.settle(hold, tokens(1));
+    }
+    let warnings: Vec<String> = ledger.warnings().iter().map(ToString::to_string).collect();
+    expect!["the budget of the run is nearly reached: 82 of 100 tokens are used"]
+        .assert_eq(&warnings.join("\n"));
+    assert_eq!(ledger.warnings(), []);
+}
+
+/// Workers side by side, whose calls end in any order and use more or less than was estimated.
+#[test]
+fn no_more_is_spent_than_the_limit_and_what_was_estimated_too_low() {
+    for seed in 0..2_000 {
+        let mut rng = Rng::with_seed(seed);
+        let most = rng.u64(1..2_000);
+        let workers = rng.usize(1..=16);
+        let is_exact = rng.bool();
+        let mut ledger = Ledger::new(limit(most), tokens(0));
+        let mut under_way: Vec<(Hold, u64, u64)> = Vec::new();
+        let (mut spent, mut above) = (0, 0);
+        let mut at_the_end = None;
+        loop {
+            let estimate = rng.u64(0..100);
+            let wants = under_way.len() < workers && rng.u8(..4) > 0;
+            if wants && at_the_end.is_none() {
+                match ledger.reserve(tokens(estimate)) {
+                    Answer::Go(hold) => {
+                        let used = match is_exact {
+                            true => rng.u64(0..=estimate),
+                            false => rng.u64(0..200),
+                        };
+                        under_way.push((hold, estimate, used));
+                        continue;
+                    }
+                    Answer::Wait => {
+                        assert!(!under_way.is_empty(), "seed {seed}: it waits for nobody")
+                    }
+                    Answer::Never => at_the_end = Some(spent),
+                }
+            }
+            let Some(at) = under_way.len().checked_sub(1).map(|it| rng.usize(0..=it)) else {
+                if at_the_end.is_some() {
+                    break;
+                }
+                continue;
+            };
+            let (hold, estimate, used) = under_way.swap_remove(at);
+            ledger.settle(hold, tokens(used));
+            spent += used;
+            above += used.saturating_sub(estimate);
+        }
+        assert_eq!(ledger.run.spent.tokens, spent);
+        assert_eq!(ledger.run.reserved, tokens(0), "seed {seed}");
+        assert!(spent <= most + above, "seed {seed}: {spent} of {most}");
+        let reached = at_the_end.unwrap_or_default();
+        assert!(
+            reached + 100 > most,
+            "seed {seed}: reached at {reached} of {most}"
+        );
+    }
+}
