@@ -13,6 +13,7 @@ pub mod providers;
 pub mod runtime;
 pub mod structured_outputs;
 pub mod task_batches;
+pub mod test;
 pub mod tools;
 pub mod transition_graph;
 pub mod ui_config;

@@ -21,6 +21,7 @@ use crate::{
         providers::Providers,
         structured_outputs::StructuredOutputs,
         task_batches::TaskBatches,
+        test::Test,
         tools::Tools,
         transition_graph::TransitionGraph,
         ui_config::UiConfig,
@@ -127,7 +128,7 @@ impl Project {
     }
 
     /// A path as people would write it: relative to the project's folder where it lies in it.
-    fn shown(&self, path: &Path) -> String {
+    pub fn shown(&self, path: &Path) -> String {
         let path = path.strip_prefix(&self.root).unwrap_or(path);
         path.to_string_lossy().replace('\\', "/")
     }
@@ -290,6 +291,34 @@ struct Reader<'a> {
     project: &'a Project,
     folder: &'a Path,
     diagnostics: Vec<Diagnostic>,
+}
+
+/// The tests of a workflow, `tests/*.yaml`, by name.
+///
+/// # Errors
+/// What is wrong with any of them.
+pub fn tests(bundle: &Bundle) -> Result<Vec<(String, Part<Test>)>, Vec<Diagnostic>> {
+    let folder = bundle.folder.join("tests");
+    let listed = fs::read_dir(&folder).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = listed.map(|it| it.path()).collect();
+    paths.retain(|it| it.extension().is_some_and(|it| it == "yaml"));
+    paths.sort();
+    let mut reader = Reader {
+        project: &bundle.project,
+        folder: &folder,
+        diagnostics: Vec::new(),
+    };
+    let mut tests = Vec::new();
+    for path in paths {
+        if let Ok(Some(part)) = reader.read::<Test>(FileKind::Test, &path) {
+            let name = path.file_stem().unwrap_or_default();
+            tests.push((name.to_string_lossy().into_owned(), part));
+        }
+    }
+    match reader.diagnostics.iter().any(Diagnostic::is_error) {
+        true => Err(reader.diagnostics),
+        false => Ok(tests),
+    }
 }
 
 /// The file has mistakes, which were noted.

@@ -34,6 +34,7 @@ mod schema;
 mod session;
 mod stop;
 mod tape;
+mod test;
 mod which;
 
 use args::{Args, Command, Common};
@@ -66,6 +67,7 @@ pub fn main() -> ExitCode {
         Some(Command::Rm(rm)) => remove::rm(&rm),
         Some(Command::Prune(prune)) => remove::prune(&prune),
         Some(Command::Plan(plan)) => plan::plan(&plan),
+        Some(Command::Test(test)) => test::test(&test),
         Some(Command::Schema(schema)) => schema::schema(&schema),
         Some(Command::Init(init)) => init::init(&init),
         Some(Command::Explain(explain)) => explain::explain(&explain),

@@ -182,6 +182,7 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
             "journal",
             "load",
             "plan",
+            "prompt",
             "recording",
             "report",
             "run",

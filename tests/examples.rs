@@ -23,11 +23,24 @@ fn every_workflow_is_without_a_mistake_or_a_warning() {
 #[test]
 fn every_workflow_runs_offline_to_its_end_and_writes_files() {
     for name in names() {
+        // One that asks a model has a recording.
+        let recordings = fs::read_dir(home().join("workflows").join(&name).join("tests"));
+        let mut recordings = recordings
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|it| it.path());
+        let recording = recordings.find(|it| it.extension().is_some_and(|it| it == "jsonl"));
+        let recording = recording.map(|it| it.to_string_lossy().into_owned());
+        let given = match &recording {
+            Some(recording) => ["--replay", recording],
+            None => ["--input", "@README.md"],
+        };
         let out = tempfile::tempdir().expect("a folder can be made");
         let path = out.path().to_string_lossy().into_owned();
         let ran = run_in(
             home(),
-            &["run", &name, "--input", "@README.md", "--out", &path],
+            &[&["run", &name, "--out", &path], &given[..]].concat(),
         );
         assert_eq!(ran.code, 0, "{name}: {}", ran.stderr);
         let written = fs::read_dir(out.path())

@@ -17,3 +17,4 @@ mod routing;
 mod runs;
 mod schemas;
 mod tools;
+mod trials;

@@ -63,6 +63,8 @@ pub(super) enum Command {
     Retry(Retry),
     /// Ask the planner, show the plan it made or everything wrong with it, and run nothing else
     Plan(Plan),
+    /// Run a workflow's tests, `tests/*.yaml` in its folder, and ask nobody outside
+    Test(Test),
     /// Print or write the JSON Schemas of all files, for editors
     Schema(Schema),
     /// Make a new workflow that runs at once
@@ -130,6 +132,16 @@ pub(super) struct Session {
     /// Say more while it runs
     #[arg(long, short)]
     pub(super) verbose: bool,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Test {
+    /// The workflow's name: that of its folder
+    pub(super) workflow: String,
+    /// Only the tests of these names: their files' without `.yaml`
+    pub(super) names: Vec<String>,
+    #[command(flatten)]
+    pub(super) common: Common,
 }
 
 #[derive(Debug, Clone, clap::Args)]

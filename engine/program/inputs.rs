@@ -15,6 +15,7 @@ use crate::{
     compile::Workflow,
     context::Context,
     diagnostic::{self, Code, Diagnostic},
+    recording::Replay,
     run,
     source::{self, Source},
 };
@@ -63,6 +64,11 @@ impl Inputs {
             true => Ok(inputs),
             false => Err(faults),
         }
+    }
+
+    /// What a recorded run was given; nothing where that cannot be read.
+    pub(super) fn recorded(replay: &Replay) -> Inputs {
+        serde_json::from_value(replay.head().given.clone()).unwrap_or_default()
     }
 
     /// The context a run begins with, and the plan it is given.

@@ -36,7 +36,10 @@ pub(super) fn run(args: &args::Run) -> anyhow::Result<u8> {
             crate::diagnostic::summary(&warnings)
         )?;
     }
-    let replay = args.replay.as_deref().map(|it| tape::read(it, name));
+    let replay = args
+        .replay
+        .as_deref()
+        .map(|it| tape::read(it, it.display().to_string(), name));
     let replay = match replay.transpose() {
         Ok(replay) => replay,
         Err(faults) => return refuse(&faults, &args.common),
@@ -47,9 +50,7 @@ pub(super) fn run(args: &args::Run) -> anyhow::Result<u8> {
     };
     // Without an input of its own, a replayed run is given what the recorded one was.
     let inputs = match &replay {
-        Some(replay) if inputs == Inputs::default() => {
-            serde_json::from_value(replay.head().given.clone())?
-        }
+        Some(replay) if inputs == Inputs::default() => Inputs::recorded(replay),
         _ => inputs,
     };
     let (context, plan) = match inputs.prepare(&workflow) {

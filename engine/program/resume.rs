@@ -76,7 +76,8 @@ pub(super) fn go_on(
     };
     // A run that was answered from a recording goes on so.
     let replay = header.replay.as_deref();
-    let tape = match replay.map(|it| tape::read(it, &run.workflow)).transpose() {
+    let replay = replay.map(|it| tape::read(it, project.shown(it), &run.workflow));
+    let tape = match replay.transpose() {
         Ok(replay) => replay.map_or(Tape::None, Tape::Replay),
         Err(faults) => return refuse(&faults, common),
     };

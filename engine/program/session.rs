@@ -46,7 +46,7 @@ use crate::{
 };
 
 /// The folder, in a run's own, of what it publishes.
-const ARTIFACTS: &str = "artifacts";
+pub(super) const ARTIFACTS: &str = "artifacts";
 
 /// How much of one file of a workflow's folder is looked at, to see whether it has changed.
 const MAX_FILE_BYTES: u64 = 64 << 20;
@@ -236,9 +236,7 @@ pub(super) fn perform(
     let (workflow, agents) = (&ready.workflow, &ready.agents);
     let tape = &ready.tape;
     let done = stop::on_runtime(|cancel| async move {
-        if let Tape::Replay(replay) = tape {
-            replay.end_with(cancel.clone());
-        }
+        tape.end_with(&cancel);
         run::workflow(workflow, agents, start, &mut hear, &cancel).await
     });
     hearing.finish()?;
@@ -246,18 +244,18 @@ pub(super) fn perform(
         let id = &ready.id;
         format!("run `{id}` stopped; what is done is kept, and `mozaiks-run resume {id}` goes on")
     })?;
+    if let Some(difference) = ready.tape.difference() {
+        show(&[difference], common)?;
+        return Ok(2);
+    }
     match &ready.tape {
-        Tape::None => (),
         Tape::Record(recorder) => recorder.finish()?,
-        Tape::Replay(replay) => {
-            if let Some(difference) = replay.difference() {
-                show(&[difference], common)?;
-                return Ok(2);
-            }
-            if ending.status != Status::Cancelled && !args.quiet && !common.json {
-                show(replay.left().as_slice(), common)?;
-            }
+        Tape::Replay(replay)
+            if ending.status != Status::Cancelled && !args.quiet && !common.json =>
+        {
+            show(replay.left().as_slice(), common)?;
         }
+        _ => (),
     }
     let code = finish(
         &ready.id,

@@ -2,6 +2,8 @@
 
 use std::{env, fs, path::Path, sync::Arc};
 
+use tokio_util::sync::CancellationToken;
+
 use super::Faults;
 use crate::{
     agent::{Agents, build},
@@ -32,12 +34,24 @@ impl Tape {
                 Ok(recorder.listen(workflow, agents))
             }
             Tape::Replay(replay) => {
-                for batch in &mut workflow.batches {
-                    batch.policy.backoff = Backoff::NONE;
-                }
-                workflow.turn_backoff = Backoff::NONE;
+                wait_for_nobody(workflow);
                 build::all_but(workflow, replay.agents(workflow))
             }
+        }
+    }
+
+    /// A run that differs from its recording ends so.
+    pub(super) fn end_with(&self, cancel: &CancellationToken) {
+        if let Tape::Replay(replay) = self {
+            replay.end_with(cancel.clone());
+        }
+    }
+
+    /// In what a run differs from its recording.
+    pub(super) fn difference(&self) -> Option<Diagnostic> {
+        match self {
+            Tape::Replay(replay) => replay.difference(),
+            _ => None,
         }
     }
 
@@ -50,9 +64,16 @@ impl Tape {
     }
 }
 
-/// Reads the recording of a workflow.
-pub(super) fn read(path: &Path, workflow: &str) -> Result<Arc<Replay>, Faults> {
-    let name = path.display().to_string();
+/// No attempt waits: nobody outside is spared by it.
+pub(super) fn wait_for_nobody(workflow: &mut Workflow) {
+    for batch in &mut workflow.batches {
+        batch.policy.backoff = Backoff::NONE;
+    }
+    workflow.turn_backoff = Backoff::NONE;
+}
+
+/// Reads the recording of a workflow, which people name so.
+pub(super) fn read(path: &Path, name: String, workflow: &str) -> Result<Arc<Replay>, Faults> {
     match fs::read_to_string(path) {
         Ok(text) => Replay::read(Arc::new(File { name, text }), workflow),
         Err(error) => {

@@ -22,6 +22,8 @@ pub enum FileKind {
     UiConfig,
     Providers,
     Plan,
+    /// `tests/*.yaml` of a workflow's folder.
+    Test,
 }
 
 /// What the schemas of one workflow are narrowed to.
@@ -46,6 +48,7 @@ impl FileKind {
         FileKind::UiConfig,
         FileKind::Providers,
         FileKind::Plan,
+        FileKind::Test,
     ];
 
     /// The name of its schema's file, without `.schema.json`.
@@ -63,6 +66,7 @@ impl FileKind {
             FileKind::UiConfig => "ui_config",
             FileKind::Providers => "providers",
             FileKind::Plan => "plan",
+            FileKind::Test => "test",
         }
     }
 
@@ -75,7 +79,7 @@ impl FileKind {
     pub fn path(self) -> Option<String> {
         match self {
             FileKind::TaskBatches => Some("extended_orchestration/task_batches.yaml".to_owned()),
-            FileKind::Agent | FileKind::Providers | FileKind::Plan => None,
+            FileKind::Agent | FileKind::Providers | FileKind::Plan | FileKind::Test => None,
             other => Some(format!("{}.yaml", other.name())),
         }
     }
@@ -99,6 +103,7 @@ impl FileKind {
             FileKind::UiConfig => of::<contract::ui_config::UiConfig>(),
             FileKind::Providers => of::<contract::providers::Providers>(),
             FileKind::Plan => of::<contract::plan::Answer>(),
+            FileKind::Test => of::<contract::test::Test>(),
         }
     }
 
@@ -124,6 +129,7 @@ impl FileKind {
             LazyLock::new(|| Schema::new(FileKind::UiConfig.json_schema())),
             LazyLock::new(|| Schema::new(FileKind::Providers.json_schema())),
             LazyLock::new(|| Schema::new(FileKind::Plan.json_schema())),
+            LazyLock::new(|| Schema::new(FileKind::Test.json_schema())),
         ];
         &SCHEMAS[self as usize]
     }

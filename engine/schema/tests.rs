@@ -426,6 +426,7 @@ fn kinds_have_names_and_paths() {
         ui_config ui_config.schema.json ui_config.yaml
         providers providers.schema.json 
         plan plan.schema.json 
+        test test.schema.json 
     "#]]
     .assert_eq(&lines.collect::<String>());
     assert_eq!(FileKind::named("Agents"), None);

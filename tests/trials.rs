@@ -1,0 +1,171 @@
+//! Tests of workflows, as `mozaiks-run test` runs them.
+
+use expect_test::expect;
+use serde_json::Value;
+
+use crate::harness::{Project, home, run_in};
+
+const FILES: &str = r#"=== extended_orchestration/task_batches.yaml
+version: 1
+conveyors:
+  - id: work
+    decomposition_agent: Planner
+    execution_agents: [Worker]
+    retry_limit: 1
+    retry: {initial_seconds: 60}
+=== agents.yaml
+agents:
+  - {name: Planner, system_message: Plan.}
+  - {name: Worker, system_message: Work.}
+  - name: Writer
+    runtime:
+      kind: template
+      output: json
+      template: '{"said": {{ input | tojson }}, "code_files": [{"filename": "a.txt", "content": "one\ntwo\n"}, {"filename": "b.txt", "content": "b"}]}'
+=== transition_graph.yaml
+transition_rules:
+  - {source_agent: Planner, target_agent: Writer, transition_type: after_turn}
+  - {source_agent: Writer, target_agent: terminate, transition_type: after_turn}
+=== tests/good.yaml
+input: hello
+replies:
+  Planner: [{json: {DecompositionPlan: {tasks: [{task_id: a, execution_agent: Worker, task_prompt: do, owned_paths: [x]}]}}}]
+  Worker: [{fail: rate_limited}, {json: {n: [1, {k: 2, other: 3}]}}]
+expect:
+  answer: {said: hello}
+  context:
+    work_status: completed
+    work_results: {a: {n: [1, {k: 2}]}}
+  files: {a.txt: "one\ntwo\n", b.txt: {contains: [b]}}
+=== tests/silent.yaml
+replies:
+  Planner: [{json: {DecompositionPlan: {tasks: [{task_id: a, execution_agent: Worker, task_prompt: do, owned_paths: [x]}]}}}]
+expect: {status: failed, reason: "failed"}
+"#;
+
+#[test]
+fn tests_that_hold_pass_and_wait_for_nobody() {
+    let project = Project::of(FILES);
+    let ran = project.run(&["test", "W", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.stdout);
+    let result: Value = serde_json::from_str(&ran.stdout).expect("one JSON result");
+    assert_eq!(result["passed"], 2);
+    assert_eq!(result["tests"][0]["test"], "good");
+    let listed = project.run(&["runs", "--json"]);
+    assert_eq!(listed.stdout.trim(), "[]", "a test is no run");
+}
+
+#[test]
+fn what_does_not_hold_is_named() {
+    let project = Project::of(FILES);
+    let bad = r#"
+input: goodbye
+replies:
+  Planner: [{json: {DecompositionPlan: {tasks: [{task_id: a, execution_agent: Worker, task_prompt: do, owned_paths: [x]}]}}}]
+  Worker: [{json: {n: [1, {k: 3}]}}]
+expect:
+  status: partial
+  reason: tired
+  answer: {said: hello, more: true}
+  context: {work_results: {a: {n: [1, {k: 2}], m: 0}}, nothing: 1}
+  files: {a.txt: "one\nthree\n", c.txt: c}
+"#;
+    project.write("workflows/W/tests/bad.yaml", bad);
+    let ran = project.run(&["test", "W"]);
+    assert_eq!(ran.code, 1);
+    let lines = ran
+        .stderr
+        .lines()
+        .filter(|it| !it.contains("what it wrote"));
+    let told = lines.map(|it| match it.split_once(" (") {
+        Some((told, _)) if it.starts_with("test ") => format!("{told}\n"),
+        _ => format!("{it}\n"),
+    });
+    expect![[r#"
+        test bad ... FAILED
+            the run is partial in the test, and completed in fact
+            the reason has no `tired`: it is ``
+            answer.said: expected "hello", found "goodbye"
+            answer.more: expected true, found nothing
+            context.nothing: expected 1, found nothing
+            context.work_results.a.n[1].k: expected 2, found 3
+            context.work_results.a.m: expected 0, found nothing
+            the file `b.txt` is written, and the test does not name it
+            the file `a.txt`, line 2: expected `three`, found `two`
+            the file `c.txt` is not written
+        test good ... ok
+        test silent ... ok
+        2 passed, 1 failed
+    "#]]
+    .assert_eq(&told.collect::<String>());
+    assert!(
+        project
+            .path(".mozaiks/tests/W/bad/artifacts/a.txt")
+            .exists()
+    );
+}
+
+#[test]
+fn tests_that_cannot_be_run_are_refused() {
+    let project = Project::of(FILES);
+    let refused = |arguments: &[&str]| {
+        let ran = project.run(&[&["test", "W"], arguments].concat());
+        assert_eq!(ran.code, 2, "{}", ran.stderr);
+        ran.stderr
+    };
+    expect![[r#"
+        error[MZ501]: `W` has no test `goood`
+         |
+         = note: expected `good` or `silent`
+         = help: did you mean `good`?
+
+        1 error; nothing was started
+        for more about one of them: mozaiks-run explain MZ501
+    "#]]
+    .assert_eq(&refused(&["goood"]));
+    let test = "replies: {Planer: []}\nrecording: none.jsonl\nexpects: {}\n";
+    project.write("workflows/W/tests/bad.yaml", test);
+    expect![[r#"
+        error[MZ201]: unknown key `expects`
+         --> workflows/W/tests/bad.yaml:3:1
+          |
+        3 | expects: {}
+          | ^^^^^^^
+          |
+          = note: expected `input`, `set`, `replies`, `recording` or `expect`
+          = help: did you mean `expect`?
+
+        1 error; nothing was started
+        for more about one of them: mozaiks-run explain MZ201
+    "#]]
+    .assert_eq(&refused(&[]));
+    project.write(
+        "workflows/W/tests/bad.yaml",
+        test.replace("expects: {}\n", ""),
+    );
+    expect![[r#"
+        error[MZ501]: cannot read the recording `workflows/W/tests/none.jsonl`: No such file or directory (os error 2)
+         --> workflows/W/tests/bad.yaml:2:12
+          |
+        2 | recording: none.jsonl
+          |            ^^^^^^^^^^
+
+        error[MZ302]: `W` has no agent `Planer`
+         --> workflows/W/tests/bad.yaml:1:11
+          |
+        1 | replies: {Planer: []}
+          |           ^^^^^^
+          |
+          = note: expected `Planner`, `Worker` or `Writer`
+          = help: did you mean `Planner`?
+
+        2 errors; nothing was started
+        for more about one of them: mozaiks-run explain MZ501
+    "#]].assert_eq(&refused(&["bad"]));
+}
+
+#[test]
+fn the_tests_of_every_workflow_pass() {
+    let ran = run_in(home(), &["test", "ResearchBrief"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+}
