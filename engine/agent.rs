@@ -75,6 +75,16 @@ pub trait Agent: Send + Sync {
         Vec::new()
     }
 
+    /// The model that is asked, which the environment may have chosen.
+    fn model(&self) -> Option<&str> {
+        None
+    }
+
+    /// Whether its answers are there already, so that nobody's limits hold for it.
+    fn is_replayed(&self) -> bool {
+        false
+    }
+
     /// Whether the prompt is read at all. What is not read need not be written.
     fn reads_prompt(&self) -> bool {
         true

@@ -7,6 +7,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::usage::{Cost, Usage};
 
 /// How much of something: of what is reserved, or spent.
@@ -40,7 +42,7 @@ impl Amount {
 }
 
 /// The most that may be spent. What is not said has no limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
     pub tokens: Option<u64>,
     pub cost: Option<Cost>,

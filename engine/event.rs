@@ -114,6 +114,12 @@ pub enum RunEvent {
         failed: usize,
         cancelled: usize,
     },
+    /// How many calls wait to be let in by a provider, which may have asked everybody to wait.
+    Waiting {
+        provider: Arc<str>,
+        waiting: usize,
+        paused_ms: Option<u64>,
+    },
     /// Something that is allowed, but that somebody should know.
     Warning {
         message: String,

@@ -76,9 +76,9 @@ pub struct Lane {
     tokens: Minute,
     /// Until then nobody is let in.
     closed_until: Duration,
-    /// After a pause those who waited are let in one after the other, until then, with about `gap` between.
+    /// After a pause those who waited are let in one after the other, spread over the time until then.
     eased_until: Duration,
-    gap: Duration,
+    next_at: Duration,
     /// How often it was refused without an answer in between, those that were under way at the time counted as one.
     refusals: u32,
     pauses: u64,
@@ -129,14 +129,17 @@ impl Lane {
         }
         let requests = self.requests.room(self.limits.requests, 1, now);
         let tokens_at = self.tokens.room(self.limits.tokens, tokens, now);
-        let at = requests.max(tokens_at).max(self.closed_until);
+        let closed_until = self.closed_until.max(self.next_at);
+        let at = requests.max(tokens_at).max(closed_until);
         if at > now {
             return Answer::Wait(Some(at));
         }
-        if now < self.eased_until {
-            self.closed_until = now + self.gap.mul_f64(2.0 * chance);
-        }
         self.waiting.pop_front();
+        let others = u32::try_from(self.waiting.len()).unwrap_or(u32::MAX);
+        if now < self.eased_until && others > 0 {
+            let gap = (self.eased_until - now) / others;
+            self.next_at = self.eased_until.min(now + gap.mul_f64(2.0 * chance));
+        }
         self.running += 1;
         if self.limits.requests.is_some() {
             self.requests.add(ticket, 1, now);
@@ -176,8 +179,6 @@ impl Lane {
                 };
                 self.closed_until = self.closed_until.max(until);
                 self.eased_until = self.closed_until.saturating_add(span);
-                let others = u32::try_from(self.waiting.len()).unwrap_or(u32::MAX);
-                self.gap = span / others.saturating_add(1);
             }
             How::Answered | How::Otherwise => (),
         }

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     accept::Output,
     agent::{Agents, Usage},
+    budget::Limit,
     compile::{Batch, First, Reads, Workflow, transitions::Next},
     context::{Context, Json, path},
     contract::tools::LifecycleTrigger,
@@ -31,9 +32,13 @@ mod batch;
 mod calls;
 mod clock;
 pub mod drive;
+mod ending;
+mod gate;
 mod log;
+mod meter;
 mod past;
 mod planning;
+mod recall;
 mod results;
 mod reuse;
 mod sessions;
@@ -44,7 +49,9 @@ mod turn;
 mod work;
 
 pub use clock::now_ms;
+pub use ending::Ending;
 pub use log::Log;
+use meter::Spending;
 pub use past::{Earlier, InFlight, Reader};
 use planning::TaskList;
 pub use planning::{Planned, ask_planner};
@@ -64,27 +71,10 @@ pub struct Start<'a> {
     /// Where the run writes down what it goes through, and what it went through before.
     pub log: Log,
     pub tools: Tools,
+    /// What the run may spend, where its files do not say or say otherwise.
+    pub budget: Limit,
     /// How long attempts under way may go on when the run is told to stop.
     pub grace: Duration,
-}
-
-/// How a run ended.
-#[derive(Debug)]
-pub struct Ending {
-    pub status: Status,
-    /// Why, where the status alone does not say.
-    pub reason: Option<String>,
-    /// What is wrong with the plan, if that is what ended the run.
-    pub faults: Vec<Diagnostic>,
-    pub context: Context,
-    pub turns: u32,
-    pub usage: Usage,
-    /// The files that were written, relative to the artifact folder, in order.
-    pub files: Vec<String>,
-    /// What the agent that spoke last answered.
-    pub answer: Option<Json>,
-    /// The status of each batch that ran.
-    pub batches: BTreeMap<String, Status>,
 }
 
 /// Hears what a run says about itself.
@@ -106,6 +96,8 @@ pub async fn workflow(
         workflow: Arc::clone(&workflow.name),
     });
     let undone = start.log.undone();
+    let budget = (start.budget.or(workflow.budget), start.log.spent());
+    let spending = Spending::new(workflow, agents, budget, fastrand::u64(..));
     let mut run = Run {
         workflow,
         agents,
@@ -113,6 +105,7 @@ pub async fn workflow(
         store: Store::new(start.folder),
         log: start.log,
         tools: start.tools,
+        spending,
         grace: start.grace,
         context: start.context,
         given_plan: start.plan,
@@ -170,6 +163,7 @@ enum Stop {
     },
     Cancelled,
     Deadline(String),
+    Budget(String),
     /// The world failed.
     Broken(anyhow::Error),
 }
@@ -195,6 +189,7 @@ struct Run<'a> {
     store: Store,
     log: Log,
     tools: Tools,
+    spending: Spending,
     grace: Duration,
     context: Context,
     given_plan: Option<&'a Source>,
@@ -226,23 +221,6 @@ impl Run<'_> {
     async fn begin(&mut self) -> Result<(), Stop> {
         self.at(LifecycleTrigger::OnStart, None).await?;
         self.at(LifecycleTrigger::BeforeChat, None).await
-    }
-
-    /// Runs what is to run at the end, which changes nothing about it. A run that was stopped has not ended.
-    async fn end(&mut self, status: Status, hear: Hear<'_>) -> anyhow::Result<()> {
-        let how = match status {
-            Status::Cancelled | Status::Deadline => return Ok(()),
-            Status::Failed | Status::InvalidPlan => LifecycleTrigger::OnFail,
-            _ => LifecycleTrigger::OnComplete,
-        };
-        for trigger in [LifecycleTrigger::AfterChat, how] {
-            match self.at(trigger, None).await {
-                Err(Stop::Broken(error)) => return Err(error),
-                Err(Stop::Failed(message)) => hear(&RunEvent::Warning { message }),
-                _ => (),
-            }
-        }
-        Ok(())
     }
 
     async fn turns(&mut self, hear: Hear<'_>) -> Result<Infallible, Stop> {
@@ -447,41 +425,5 @@ impl Run<'_> {
             hear(&RunEvent::Warning { message });
         }
         Ok(self.store.write(&files)?)
-    }
-
-    /// The status of the whole run: that of its worst batch, unless something else ended it.
-    fn judge(&self, stop: Stop) -> anyhow::Result<(Status, Option<String>, Vec<Diagnostic>)> {
-        let worst = self
-            .batches
-            .values()
-            .copied()
-            .max()
-            .unwrap_or(Status::Completed);
-        Ok(match stop {
-            Stop::Broken(error) => return Err(error),
-            Stop::Complete => (worst, None, Vec::new()),
-            Stop::Failed(reason) => {
-                let status = match worst {
-                    Status::Partial | Status::CompletedWithErrors
-                        if reason.contains("no transition") =>
-                    {
-                        worst
-                    }
-                    _ => Status::Failed,
-                };
-                (status, Some(reason), Vec::new())
-            }
-            Stop::BadPlan { batch, faults } => {
-                let reason =
-                    format!("the plan of batch `{batch}` was refused, and nothing of it started");
-                (Status::InvalidPlan, Some(reason), faults)
-            }
-            Stop::Cancelled => (
-                Status::Cancelled,
-                Some("the run was told to stop".to_owned()),
-                Vec::new(),
-            ),
-            Stop::Deadline(reason) => (Status::Deadline, Some(reason), Vec::new()),
-        })
     }
 }

@@ -24,6 +24,8 @@ pub enum Event {
     RetryDue { task: TaskIx },
     /// The time for the whole batch is up.
     DeadlinePassed,
+    /// Nothing more may be spent.
+    BudgetReached,
     /// Somebody wants the batch to stop.
     CancelRequested,
 }
@@ -76,6 +78,8 @@ pub enum Cause {
     BatchStopped(TaskIx),
     /// The time for the whole batch was up.
     Deadline,
+    /// Nothing more may be spent.
+    Budget,
     /// Somebody wanted the batch to stop.
     Requested,
 }
@@ -240,6 +244,7 @@ impl<'a> Scheduler<'a> {
             Event::Rejected { task, retry } => self.reject(task, retry, commands),
             Event::RetryDue { task } => self.retry(task),
             Event::DeadlinePassed => self.cancel_open(Cause::Deadline, commands),
+            Event::BudgetReached => self.cancel_open(Cause::Budget, commands),
             Event::CancelRequested => self.cancel_open(Cause::Requested, commands),
         }
         self.fill_slots(commands);

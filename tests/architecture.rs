@@ -32,7 +32,7 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
     ("schedule", &["graph"], &[]),
     ("usage", &[], &["serde"]),
     ("lane", &["schedule"], &[]),
-    ("budget", &["usage"], &[]),
+    ("budget", &["usage"], &["serde"]),
     (
         "load",
         &["diagnostic", "source", "contract", "schema"],
@@ -127,6 +127,7 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
         &[
             "accept",
             "agent",
+            "budget",
             "compile",
             "context",
             "contract",
@@ -134,6 +135,7 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
             "event",
             "graph",
             "journal",
+            "lane",
             "ownership",
             "plan",
             "prompt",
@@ -141,6 +143,7 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
             "shape",
             "source",
             "tool",
+            "usage",
         ],
         &[
             "anyhow",
@@ -174,6 +177,7 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
         "program",
         &[
             "agent",
+            "budget",
             "compile",
             "context",
             "contract",
@@ -190,6 +194,7 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
             "schema",
             "source",
             "tool",
+            "usage",
         ],
         &[
             "anstream",

@@ -2,6 +2,7 @@
 
 mod again;
 mod architecture;
+mod budgets;
 mod codes;
 mod crash;
 mod diagnostics;

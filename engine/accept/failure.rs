@@ -31,6 +31,8 @@ pub enum Failure {
     ToolMissing,
     ProgramFailed,
     TemplateFailed,
+    /// The question was not asked.
+    Budget,
     /// An attempt ended in a panic: our own mistake.
     Internal,
 }
@@ -42,6 +44,8 @@ pub enum Whose {
     Endpoints,
     /// This task's alone.
     Tasks,
+    /// All of the run's.
+    Runs,
 }
 
 /// What follows from a failure.
@@ -54,7 +58,7 @@ struct Facts {
 }
 
 impl Failure {
-    pub const ALL: [Failure; 24] = [
+    pub const ALL: [Failure; 25] = [
         Failure::RateLimited,
         Failure::Quota,
         Failure::Overloaded,
@@ -78,12 +82,13 @@ impl Failure {
         Failure::ToolMissing,
         Failure::ProgramFailed,
         Failure::TemplateFailed,
+        Failure::Budget,
         Failure::Internal,
     ];
 
     #[rustfmt::skip]
     const fn facts(self) -> Facts {
-        use Whose::{Endpoints, Tasks};
+        use Whose::{Endpoints, Runs, Tasks};
         const AGAIN: bool = true;
         const NEVER: bool = false;
         const SHOWN: bool = true;
@@ -115,6 +120,7 @@ impl Failure {
             Failure::ToolMissing => row("tool_missing", AGAIN, UNSEEN, Tasks, "a tool that the model may call cannot be offered"),
             Failure::ProgramFailed => row("program_failed", AGAIN, UNSEEN, Tasks, "the program ended in an error"),
             Failure::TemplateFailed => row("template_failed", NEVER, UNSEEN, Tasks, "the template cannot be rendered"),
+            Failure::Budget => row("budget", NEVER, UNSEEN, Runs, "there is not enough left to spend"),
             Failure::Internal => row("internal", AGAIN, UNSEEN, Tasks, "a mistake of the engine's own"),
         }
     }
@@ -188,6 +194,7 @@ mod tests {
         let whose = match whose {
             Whose::Endpoints => "the endpoint",
             Whose::Tasks => "the task",
+            Whose::Runs => "the run",
         };
         format!("| `{word}` | {meaning} | {again} | {whose} |\n")
     }

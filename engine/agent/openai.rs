@@ -39,6 +39,10 @@ impl Agent for OpenAi {
         self.model.identity().into_bytes()
     }
 
+    fn model(&self) -> Option<&str> {
+        self.model.name()
+    }
+
     fn ask(&self, request: Request) -> Answer {
         let model = Arc::clone(&self.model);
         Box::pin(async move { talk::hold(&model, &request).await })

@@ -1,10 +1,10 @@
 //! What can be written after `mozaiks-run`.
 
-use std::{path::PathBuf, time::Duration};
+use std::{num::NonZeroU64, path::PathBuf, time::Duration};
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::report::plan::Format;
+use crate::{budget::Limit, report::plan::Format, usage::Cost};
 
 /// Runs work that an AI planner splits up, so that it can be trusted.
 ///
@@ -37,7 +37,7 @@ Examples:
   mozaiks-run init MyWorkflow                      begin one of your own
   mozaiks-run explain MZ406                        what a diagnostic means
 
-Exit codes: 0 completed, 1 failed, 2 invalid input or plan, 3 partial or completed with errors, 4 deadline, 130 stopped by Ctrl-C, 143 by SIGTERM";
+Exit codes: 0 completed, 1 failed, 2 invalid input or plan, 3 partial or completed with errors, 4 deadline or budget, 130 stopped by Ctrl-C, 143 by SIGTERM";
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
@@ -123,6 +123,12 @@ pub(super) struct Session {
     /// Write everything that happens to this file, one JSON object a line
     #[arg(long, value_name = "FILE")]
     pub(super) events: Option<PathBuf>,
+    /// The most tokens that the run may use, all its sessions together
+    #[arg(long, value_name = "N")]
+    pub(super) budget_tokens: Option<NonZeroU64>,
+    /// The most money that the run may spend, all its sessions together, in the currency of the prices
+    #[arg(long, value_name = "X", value_parser = money)]
+    pub(super) budget_cost: Option<Cost>,
     /// How long attempts under way may go on after Ctrl-C or SIGTERM
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub(super) grace: u32,
@@ -132,6 +138,23 @@ pub(super) struct Session {
     /// Say more while it runs
     #[arg(long, short)]
     pub(super) verbose: bool,
+}
+
+impl Session {
+    /// What the run may spend, as far as it is said here.
+    pub(super) fn budget(&self) -> Limit {
+        Limit {
+            tokens: self.budget_tokens.map(NonZeroU64::get),
+            cost: self.budget_cost,
+        }
+    }
+}
+
+/// An amount of money that something can be bought for.
+fn money(text: &str) -> Result<Cost, String> {
+    let amount = text.parse().ok().filter(|it: &f64| it.is_finite());
+    let cost = amount.map(Cost::new).filter(|it| *it > Cost::default());
+    cost.ok_or_else(|| "it is not a number above 0".to_owned())
 }
 
 #[derive(Debug, Clone, clap::Args)]
@@ -203,7 +226,7 @@ pub(super) struct Runs {
 }
 
 /// How a run can stand. `interrupted` is one that died.
-const STATUSES: [&str; 9] = [
+const STATUSES: [&str; 10] = [
     "running",
     "interrupted",
     "completed",
@@ -212,6 +235,7 @@ const STATUSES: [&str; 9] = [
     "failed",
     "invalid_plan",
     "deadline",
+    "budget",
     "cancelled",
 ];
 

@@ -6,7 +6,7 @@ use super::{
     args,
     inputs::Inputs,
     project, refuse,
-    session::{self, Header, Ready},
+    session::{self, Header, Ready, unpriced},
     show,
     tape::{self, Tape},
     workflow,
@@ -69,13 +69,18 @@ pub(super) fn run(args: &args::Run) -> anyhow::Result<u8> {
         Ok(agents) => agents,
         Err(faults) => return refuse(&faults, &args.common),
     };
+    let budget = args.session.budget();
+    let unpriced = unpriced(budget, &workflow);
+    if !unpriced.is_empty() {
+        return refuse(&unpriced, &args.common);
+    }
     if let Some(fault) = session::out_is_taken(&args.session) {
         return refuse(&[fault], &args.common);
     }
     let (id, folder) = session::new_folder(&project)?;
     let lock = session::lock(&folder)?;
     let mut journal = session::journal(&project)?;
-    let mut header = Header::new(&bundle, &workflow, inputs)?;
+    let mut header = Header::new(&bundle, &workflow, inputs, budget)?;
     header.replay = args
         .replay
         .as_deref()
@@ -95,6 +100,7 @@ pub(super) fn run(args: &args::Run) -> anyhow::Result<u8> {
         agents,
         context,
         plan,
+        budget,
         log: Log::new(journal, cursor, Default::default()),
         tape,
         lock,

@@ -6,7 +6,7 @@ use super::{
     Faults,
     args::{self, InFlight},
     project, refuse,
-    session::{self, Header, Ready},
+    session::{self, Header, Ready, unpriced},
     tape::{self, Tape},
     which, workflow,
 };
@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Statuses of runs that have not come to their own end.
-const UNFINISHED: &[&str] = &["running", "cancelled", "deadline"];
+const UNFINISHED: &[&str] = &["running", "cancelled", "deadline", "budget"];
 
 pub(super) fn resume(args: &args::Resume) -> anyhow::Result<u8> {
     let project = match project(&args.common) {
@@ -99,6 +99,12 @@ pub(super) fn go_on(
         })?;
     }
     let (earlier, in_flight) = reader.finish();
+    let said = earlier.budget().unwrap_or(header.budget);
+    let budget = session.budget().or(said);
+    let unpriced = unpriced(budget, &workflow);
+    if !unpriced.is_empty() {
+        return refuse(&unpriced, common);
+    }
     if how.in_flight == InFlight::Fail && !in_flight.is_empty() {
         let faults = in_flight.iter().map(|it| {
             let task = it.task + 1;
@@ -118,7 +124,7 @@ pub(super) fn go_on(
         batch: None,
         task: None,
         attempt: None,
-        data: "{}".to_owned(),
+        data: serde_json::json!({ "budget": budget }).to_string(),
         body: None,
     };
     let running = crate::journal::Mark {
@@ -140,6 +146,7 @@ pub(super) fn go_on(
         agents,
         context,
         plan,
+        budget,
         log: Log::new(journal, cursor, earlier),
         tape,
         lock,

@@ -26,7 +26,8 @@ use super::{
 };
 use crate::{
     agent::{Agents, env::Env},
-    compile::Workflow,
+    budget::Limit,
+    compile::{self, Workflow},
     context::{Context, Json},
     contract::runtime::Runtime,
     diagnostic::{Code, Diagnostic},
@@ -61,6 +62,9 @@ pub(super) struct Header {
     /// The version of the program.
     pub(super) version: String,
     pub(super) inputs: Inputs,
+    /// What the run may spend, as far as its files do not say.
+    #[serde(default)]
+    pub(super) budget: Limit,
     /// What [`fingerprints`] gave.
     pub(super) files: BTreeMap<String, String>,
     /// The recording that answers.
@@ -77,6 +81,7 @@ pub(super) struct Ready {
     pub(super) agents: Agents,
     pub(super) context: Context,
     pub(super) plan: Option<Source>,
+    pub(super) budget: Limit,
     pub(super) log: Log,
     pub(super) tape: Tape,
     /// Held until the session is over.
@@ -88,10 +93,12 @@ impl Header {
         bundle: &Bundle,
         workflow: &Workflow,
         inputs: Inputs,
+        budget: Limit,
     ) -> anyhow::Result<Header> {
         Ok(Header {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             inputs,
+            budget,
             files: fingerprints(bundle, workflow)?,
             replay: None,
         })
@@ -226,6 +233,7 @@ pub(super) fn perform(
         plan: ready.plan.as_ref(),
         log: ready.log,
         tools: Tools::new(&ready.workflow.tools, &Env::Process).on_tape(ready.tape.of_tools()),
+        budget: ready.budget,
         grace: match ready.tape {
             // Whoever answers at once needs no time for it.
             Tape::Replay(_) => Duration::ZERO,
@@ -360,8 +368,15 @@ fn finish(
         };
         run::copy_out(&artifacts, out, &ending.files, replace)?;
     }
-    let can_go_on = matches!(ending.status, Status::Cancelled | Status::Deadline);
-    let to_go_on = format!("to go on: mozaiks-run resume {id}");
+    let can_go_on = matches!(
+        ending.status,
+        Status::Cancelled | Status::Deadline | Status::Budget
+    );
+    let larger = match ending.status {
+        Status::Budget => " with a larger budget: `--budget-tokens N` or `--budget-cost X`",
+        _ => "",
+    };
+    let to_go_on = format!("to go on: mozaiks-run resume {id}{larger}");
     if common.json {
         ended.write(io::stdout())?;
         if can_go_on {
@@ -391,6 +406,14 @@ fn finish(
         writeln!(err, "{to_go_on}")?;
     }
     Ok(code)
+}
+
+/// What keeps a run from having a budget in money.
+pub(super) fn unpriced(budget: Limit, workflow: &Workflow) -> Vec<Diagnostic> {
+    match budget.cost {
+        Some(_) => compile::providers::unpriced(workflow.agents.values(), &workflow.providers),
+        None => Vec::new(),
+    }
 }
 
 /// A file of the run's would replace one that is there.

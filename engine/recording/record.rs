@@ -149,6 +149,10 @@ impl Agent for Recorded {
         self.recorder.nonce.to_vec()
     }
 
+    fn model(&self) -> Option<&str> {
+        self.agent.model()
+    }
+
     /// What it is told is what a recording is compared by.
     fn reads_prompt(&self) -> bool {
         true

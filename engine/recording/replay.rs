@@ -198,6 +198,10 @@ impl Replay {
 struct Replayed(Arc<Replay>);
 
 impl Agent for Replayed {
+    fn is_replayed(&self) -> bool {
+        true
+    }
+
     fn ask(&self, request: Request) -> Answer {
         let came = self.0.find(&Who::of(&request), &request.prompt);
         Box::pin(async move {

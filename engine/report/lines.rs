@@ -52,6 +52,7 @@ pub fn line(event: &RunEvent, elapsed: Duration, level: Level) -> Option<String>
         | RunEvent::TurnStarted { .. }
         | RunEvent::TurnRejected { .. }
         | RunEvent::TurnEnded { .. }
+        | RunEvent::Waiting { .. }
         | RunEvent::Warning { .. }
         | RunEvent::RunEnded { .. } => of_run(event),
         RunEvent::PlanRejected { .. }
@@ -106,6 +107,18 @@ fn of_run(event: &RunEvent) -> Said {
         RunEvent::TurnEnded { turn, agent, usage } => {
             let text = format!("{turn}: {} is done{}", inert(agent), tokens(*usage));
             (Level::Verbose, "turn", text)
+        }
+        RunEvent::Waiting {
+            provider,
+            waiting,
+            paused_ms,
+        } => {
+            // How many wait for a slot is nothing that is worth keeping.
+            let seconds = paused_ms.filter(|_| *waiting > 0)? as f64 / 1000.0;
+            let calls = count(*waiting, "call");
+            let provider = inert(provider);
+            let text = format!("{provider} is not asked for {seconds:.1}s, {calls} waiting");
+            (Level::Normal, "paused", text)
         }
         RunEvent::Warning { message } => (Level::Normal, "warning", inert(message)),
         RunEvent::RunEnded {

@@ -3,6 +3,7 @@
 //! **Invariant:** the drawing is a function of what was heard and of the clock, so it needs no terminal to be tested.
 
 use std::{
+    collections::BTreeMap,
     fmt::Write,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -11,7 +12,7 @@ use std::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use super::{
-    Clock, Listener, clip,
+    Clock, Listener, clip, count,
     lines::{self, Level},
 };
 use crate::event::{RunEvent, TaskEnd};
@@ -37,6 +38,8 @@ struct Screen {
     /// The oldest first.
     running: Vec<Row>,
     batch: Option<Tally>,
+    /// How many calls wait for a provider, where any do.
+    waiting: BTreeMap<Arc<str>, usize>,
 }
 
 /// An agent that was asked and has not answered.
@@ -174,6 +177,12 @@ impl Screen {
                     tally.add(end);
                 }
             }
+            RunEvent::Waiting {
+                provider, waiting, ..
+            } => {
+                self.waiting.insert(Arc::clone(provider), *waiting);
+                self.waiting.retain(|_, it| *it > 0);
+            }
             RunEvent::BatchEnded { .. } | RunEvent::RunEnded { .. } => *self = Screen::default(),
             RunEvent::RunStarted { .. }
             | RunEvent::TurnRejected { .. }
@@ -217,6 +226,10 @@ impl Screen {
             .collect();
         if let more @ 1.. = self.running.len().saturating_sub(ROWS) {
             lines.push(format!("  and {more} more"));
+        }
+        for (provider, waiting) in &self.waiting {
+            let calls = count(*waiting, "call");
+            lines.push(format!("  {calls} waiting for {}", clip(provider, 36)));
         }
         lines.extend(self.batch.as_ref().map(Tally::draw));
         lines.join("\n")

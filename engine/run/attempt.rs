@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::time::timeout;
-
+use super::meter::Meter;
 use crate::{
     accept::{self, Output, Rejection, Terms},
     agent::{Agent, Request, Usage},
@@ -16,18 +15,16 @@ pub(super) type Answer = (Usage, Result<Output, Rejection>);
 pub(super) struct Asking {
     pub(super) request: Request,
     pub(super) terms: Terms,
+    pub(super) meter: Arc<Meter>,
 }
 
 impl Asking {
     /// Straight on: question, answer, acceptance.
     pub(super) async fn make(self, agent: Arc<dyn Agent>) -> Answer {
         let shape = self.request.shape.clone();
-        let witness = self.request.witness.clone();
-        let limit = self.request.timeout;
-        match timeout(limit, agent.ask(self.request)).await {
-            Err(_) => (witness.used(), Err(Rejection::late(limit))),
-            Ok(Err(rejection)) => (rejection.usage, Err(rejection)),
-            Ok(Ok(reply)) => {
+        match self.meter.ask(&*agent, self.request).await {
+            Err(rejection) => (rejection.usage, Err(rejection)),
+            Ok(reply) => {
                 let output = accept::task(&reply.text, shape.as_deref(), &self.terms);
                 (reply.usage, output)
             }

@@ -45,6 +45,9 @@ impl Run<'_> {
         });
         let ids = plan.tasks().iter().map(|it| Arc::clone(&it.id)).collect();
         let files = self.files(batch, &plan)?;
+        let mut spent = Usage::default();
+        recalled.attempts.iter().for_each(|it| spent.add(it.usage));
+        self.spending.begin_batch(&batch.id, batch.budget, spent);
         let n_tasks = plan.tasks().len();
         let mut work = Performance {
             batch,
@@ -67,6 +70,7 @@ impl Run<'_> {
             specs: &self.workflow.agents,
             tools: &self.tools,
             agents: self.agents,
+            spending: &mut self.spending,
             store: &mut self.store,
             log: &mut self.log,
             past: recalled.attempts,
@@ -84,6 +88,7 @@ impl Run<'_> {
             },
         };
         drive::drive(driven, &mut work, self.cancel.cancelled()).await;
+        work.spending.end_batch();
         if let Some(error) = work.broken.take() {
             return Err(error);
         }
@@ -112,7 +117,10 @@ impl Run<'_> {
             cancelled: count(|it| matches!(it, End::Cancelled(_))),
         };
         // What was cut short goes on when the run is resumed.
-        let is_cut_short = matches!(status, Status::Cancelled | Status::Deadline);
+        let is_cut_short = matches!(
+            status,
+            Status::Cancelled | Status::Deadline | Status::Budget
+        );
         if !recalled.has_ended && !is_cut_short {
             work.log
                 .batch_ended(&batch.id, serde_json::to_value(&ended)?)?;
@@ -130,6 +138,7 @@ impl Run<'_> {
                     batch.id
                 )))
             }
+            Status::Budget => Some(Stop::Budget(self.spending.reached().unwrap_or_default())),
             _ => None,
         };
         let status = match stop {

@@ -42,7 +42,7 @@ pub trait Work {
     /// What an earlier session of the batch saw, one after the other and in its order; then nothing.
     fn recall(&mut self) -> Result<Option<Recalled>, Broken>;
 
-    /// Waits for word from attempts under way, and takes it in. Nothing is lost if the wait is given up.
+    /// Waits for word from attempts under way, or of them, and takes it in. Nothing is lost if the wait is given up.
     fn listen(&mut self) -> impl Future<Output = ()> {
         pending()
     }
@@ -90,6 +90,8 @@ pub enum Ended<A> {
 pub enum Verdict {
     Accepted,
     Rejected(Retry),
+    /// It was not made: nothing more may be spent.
+    Withheld,
 }
 
 /// A batch as the driver knows it.
@@ -123,6 +125,7 @@ pub async fn drive<W: Work>(batch: Batch<'_>, work: &mut W, cancel: impl Future<
         rng: Rng::with_seed(batch.limits.seed),
         backoff: batch.policy.backoff,
         is_stopping: false,
+        is_spent: false,
         commands: Vec::new(),
     };
     let mut cancel = pin!(cancel);
@@ -169,10 +172,11 @@ pub async fn drive<W: Work>(batch: Batch<'_>, work: &mut W, cancel: impl Future<
                 let mut ended = Some(ended);
                 while let Some((Attempt { task, number }, answer)) = ended.take() {
                     let verdict = work.judge(task, number, answer);
-                    events.push(match verdict {
-                        Verdict::Accepted => Event::Accepted { task },
-                        Verdict::Rejected(retry) => Event::Rejected { task, retry },
-                    });
+                    match verdict {
+                        Verdict::Accepted => events.push(Event::Accepted { task }),
+                        Verdict::Rejected(retry) => events.push(Event::Rejected { task, retry }),
+                        Verdict::Withheld => drive.is_spent = true,
+                    }
                     // What is accepted after a rejection may be too late: the rejection is acted on first.
                     if verdict == Verdict::Accepted && events.len() < GROUP {
                         ended = drive.attempts.try_next();
@@ -183,8 +187,12 @@ pub async fn drive<W: Work>(batch: Batch<'_>, work: &mut W, cancel: impl Future<
                 }
             }
         }
-        if drive.is_stopping && drive.attempts.is_empty() {
-            events.push(Event::CancelRequested);
+        if drive.attempts.is_empty() {
+            if drive.is_stopping {
+                events.push(Event::CancelRequested);
+            } else if drive.is_spent {
+                events.push(Event::BudgetReached);
+            }
         }
     }
     drive.attempts.shutdown().await;
@@ -199,8 +207,10 @@ struct Drive<'a, A> {
     agenda: Agenda,
     rng: Rng,
     backoff: Backoff,
-    /// Nothing is started any more.
+    /// Somebody told it to stop. Nothing is started any more.
     is_stopping: bool,
+    /// Nothing more may be spent. What is under way comes to its end, and nothing is started any more.
+    is_spent: bool,
     commands: Vec<Command>,
 }
 
@@ -212,6 +222,7 @@ impl<A: Send + 'static> Drive<'_, A> {
             let event = match recalled.verdict {
                 Verdict::Accepted => Event::Accepted { task },
                 Verdict::Rejected(retry) => Event::Rejected { task, retry },
+                Verdict::Withheld => continue,
             };
             let mut commands = mem::take(&mut self.commands);
             self.scheduler
@@ -237,7 +248,8 @@ impl<A: Send + 'static> Drive<'_, A> {
         work: &mut impl Work<Answer = A>,
     ) {
         for command in commands.drain(..) {
-            if self.is_stopping && matches!(command, Command::Start { .. }) {
+            let is_closed = self.is_stopping || self.is_spent;
+            if is_closed && matches!(command, Command::Start { .. }) {
                 continue;
             }
             let wait = chosen

@@ -34,6 +34,7 @@ pub struct Log {
     buffer: Vec<Entry>,
     past: VecDeque<Past>,
     undone: Usage,
+    spent: Usage,
     /// When the run would have started if all had been done in one session.
     since_ms: i64,
     /// The names of the system texts that were written down: tasks of one agent share theirs.
@@ -75,6 +76,7 @@ impl Log {
             buffer: Vec::new(),
             past,
             undone: earlier.undone,
+            spent: earlier.spent,
             since_ms: now_ms() - earlier.worked_ms,
             systems: BTreeSet::new(),
         }
@@ -88,6 +90,11 @@ impl Log {
     /// What was used for steps that were taken back since.
     pub(super) fn undone(&self) -> Usage {
         self.undone
+    }
+
+    /// What earlier sessions used, all together.
+    pub(super) fn spent(&self) -> Usage {
+        self.spent
     }
 
     /// Whether something is still to be recalled.
@@ -338,6 +345,11 @@ impl Log {
             "usage": usage,
         });
         self.about("rejected", about, data, rejection.answer.clone());
+    }
+
+    /// An attempt was not made after all.
+    pub(super) fn withheld(&mut self, about: About<'_>) {
+        self.about("withheld", about, json!({}), None);
     }
 
     pub(super) fn delayed(&mut self, about: About<'_>, wait: Duration) {

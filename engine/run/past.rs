@@ -14,6 +14,7 @@ use super::tools::Done;
 use crate::{
     accept::{Failure, Rejection},
     agent::Usage,
+    budget::Limit,
     journal::{Entry, Row},
     schedule::Retry,
     tool::Calls,
@@ -25,6 +26,10 @@ pub struct Earlier {
     pub(super) steps: VecDeque<Past>,
     /// What was used for steps that were taken back since. It was spent all the same.
     pub(super) undone: Usage,
+    /// All that was used.
+    pub(super) spent: Usage,
+    /// What the run might spend, as it was last said.
+    budget: Option<Limit>,
     /// For how many milliseconds somebody worked on the run.
     pub(super) worked_ms: i64,
 }
@@ -100,9 +105,18 @@ pub struct InFlight {
 pub struct Reader {
     past: VecDeque<Past>,
     undone: Usage,
+    spent: Usage,
+    budget: Option<Limit>,
     sessions: Sessions,
     turn: u32,
     in_flight: BTreeMap<(u32, u32), InFlight>,
+}
+
+impl Earlier {
+    /// What the run might spend, as the last session that went on with it said.
+    pub fn budget(&self) -> Option<Limit> {
+        self.budget
+    }
 }
 
 impl Step {
@@ -143,6 +157,8 @@ impl Reader {
         let earlier = Earlier {
             steps: self.past,
             undone: self.undone,
+            spent: self.spent,
+            budget: self.budget,
             worked_ms: self.sessions.worked_ms(None),
         };
         (earlier, self.in_flight.into_values().collect())
@@ -156,9 +172,14 @@ impl Reader {
         let task = (self.turn, entry.task.unwrap_or_default());
         let at_ms = entry.at_ms;
         self.sessions.take(&entry);
+        if is_spent(&entry.kind) {
+            self.spent.add(usage(&data)?);
+        }
         let step = match &*entry.kind {
             "resumed" => {
                 self.in_flight.clear();
+                let budget = serde_json::from_value(data["budget"].clone());
+                self.budget = budget.unwrap_or(self.budget);
                 Step::Session
             }
             "turn_rejected" => Step::TurnRejected {
@@ -194,6 +215,10 @@ impl Reader {
             "accepted" | "rejected" => {
                 self.in_flight.remove(&task);
                 Step::Attempt(attempt(entry, &data)?)
+            }
+            "withheld" => {
+                self.in_flight.remove(&task);
+                return Ok(());
             }
             "delayed" => {
                 self.delay(task.1, data["until_ms"].as_i64());
@@ -295,6 +320,11 @@ impl Reader {
             }
         }
     }
+}
+
+/// Whether an entry says what was used, and not how much all together.
+fn is_spent(kind: &str) -> bool {
+    matches!(kind, "answered" | "turn_rejected" | "accepted" | "rejected")
 }
 
 fn attempt(entry: Entry, data: &Value) -> anyhow::Result<Attempt> {

@@ -10,7 +10,7 @@ use std::{
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::{Hear, Log, Run, Spoken, Stop, Store, turn};
+use super::{Hear, Log, Run, Spoken, Stop, Store, meter::Spending, turn};
 use crate::{
     agent::{Agents, Usage},
     compile::{Batch, Workflow},
@@ -53,6 +53,12 @@ pub async fn ask_planner(
         store: Store::new(Path::new("")),
         log: Log::default(),
         tools,
+        spending: Spending::new(
+            workflow,
+            agents,
+            (workflow.budget, Usage::default()),
+            fastrand::u64(..),
+        ),
         grace: Duration::ZERO,
         context,
         given_plan: None,
@@ -78,7 +84,9 @@ pub async fn ask_planner(
         Ok(Some((plan, _))) => Planned::Accepted(Box::new(plan)),
         Ok(None) => Planned::Stopped("the batch has run already".to_owned()),
         Err(Stop::BadPlan { faults, .. }) => Planned::Refused(faults),
-        Err(Stop::Failed(reason) | Stop::Deadline(reason)) => Planned::Stopped(reason),
+        Err(Stop::Failed(reason) | Stop::Deadline(reason) | Stop::Budget(reason)) => {
+            Planned::Stopped(reason)
+        }
         Err(Stop::Broken(error)) => return Err(error),
         Err(Stop::Cancelled) => Planned::Stopped("stopped".to_owned()),
         Err(Stop::Complete) => Planned::Stopped("the run is complete".to_owned()),

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::log::Origin;
 use crate::{
-    accept::Rejection,
+    accept::{Failure, Rejection},
     compile::Batch,
     context::{Json, Outputs},
     contract::task_batches::{FailurePolicy, MergeStrategy},
@@ -29,6 +29,8 @@ pub enum Status {
     InvalidPlan,
     /// The time for a batch was up.
     Deadline,
+    /// Nothing more may be spent.
+    Budget,
     Cancelled,
 }
 
@@ -41,6 +43,7 @@ impl Status {
             Status::Failed => "failed",
             Status::InvalidPlan => "invalid_plan",
             Status::Deadline => "deadline",
+            Status::Budget => "budget",
             Status::Cancelled => "cancelled",
         }
     }
@@ -52,7 +55,7 @@ impl Status {
             Status::Failed => 1,
             Status::InvalidPlan => 2,
             Status::Partial | Status::CompletedWithErrors => 3,
-            Status::Deadline => 4,
+            Status::Deadline | Status::Budget => 4,
             Status::Cancelled => 130,
         }
     }
@@ -76,6 +79,8 @@ pub(super) fn status(batch: &Batch, fates: &[Fate]) -> Status {
         Status::Cancelled
     } else if has(|it| matches!(it, End::Cancelled(Cause::Deadline))) {
         Status::Deadline
+    } else if has(|it| matches!(it, End::Cancelled(Cause::Budget))) {
+        Status::Budget
     } else if !has(|it| *it == End::Failed) {
         Status::Completed
     } else {
@@ -90,7 +95,7 @@ pub(super) fn status(batch: &Batch, fates: &[Fate]) -> Status {
 /// The word for it in the results. A batch that was cut short has failed.
 pub(super) fn word(status: Status) -> &'static str {
     match status {
-        Status::Deadline | Status::Cancelled | Status::InvalidPlan => "failed",
+        Status::Deadline | Status::Budget | Status::Cancelled | Status::InvalidPlan => "failed",
         other => other.as_str(),
     }
 }
@@ -186,6 +191,7 @@ fn failure(plan: &Plan, ix: usize, fate: &Fate, fates: &[Fate]) -> Value {
                 Cause::NeedsFailed(_) => "dependency_blocked",
                 Cause::BatchStopped(_) => "batch_stopped",
                 Cause::Deadline => "deadline",
+                Cause::Budget => Failure::Budget.as_str(),
                 Cause::Requested => "cancelled",
             };
             ("cancelled", kind, because(plan, cause))
@@ -216,6 +222,7 @@ pub(super) fn because(plan: &Plan, cause: Cause) -> String {
         Cause::NeedsFailed(task) => format!("it needs `{}`, which failed", id(task)),
         Cause::BatchStopped(task) => format!("the batch stopped when `{}` failed", id(task)),
         Cause::Deadline => "the time for the batch was up".to_owned(),
+        Cause::Budget => "there was not enough left to spend".to_owned(),
         Cause::Requested => "the run was told to stop".to_owned(),
     }
 }

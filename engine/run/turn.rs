@@ -3,7 +3,7 @@
 use std::{pin::pin, sync::Arc, time::Duration};
 
 use serde_json::Value;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::{Hear, Run, Spoken, Stop, calls::Ear};
 use crate::{
@@ -85,29 +85,29 @@ impl Run<'_> {
                 max_output_bytes: self.workflow.limits.max_output_bytes,
                 witness: ear.witness(attempt),
             };
-            let witness = request.witness.clone();
             self.log.asked(self.turn, agent, attempt, &prompt);
             self.log.flush()?;
-            let mut asking = pin!(timeout(TIMEOUT, asked.ask(request)));
+            let meter = self.spending.meter(agent);
+            let mut asking = pin!(meter.ask(&**asked, request));
             let answer = loop {
                 tokio::select! {
                     biased;
                     () = self.cancel.cancelled() => return Err(Stop::Cancelled),
                     (_, call) = ear.next() => self.heard(agent, attempt, &call, hear)?,
                     answer = &mut asking => break answer,
+                    () = self.spending.changed() => {
+                        self.spending.news().iter().for_each(&mut *hear);
+                    }
                 }
             };
             while let Some((_, call)) = ear.try_next() {
                 self.heard(agent, attempt, &call, hear)?;
             }
-            let answer = answer.unwrap_or_else(|_| {
-                let usage = witness.used();
-                Err(Rejection {
-                    usage,
-                    ..Rejection::late(TIMEOUT)
-                })
-            });
+            self.spending.warnings().for_each(|it| hear(&it));
             let rejection = match answer {
+                Err(rejection) if rejection.failure == Failure::Budget => {
+                    return Err(Stop::Budget(rejection.message));
+                }
                 Err(rejection) => {
                     self.usage.add(rejection.usage);
                     rejection

@@ -18,9 +18,9 @@ use super::{
     Hear,
     attempt::{Answer, Asking},
     calls::Ear,
-    clock,
     drive::{Broken, Ended, Recalled, Verdict, Work},
     log::{self, Log},
+    meter::Spending,
     past,
     results::{self, Fate},
     reuse,
@@ -56,6 +56,7 @@ pub(super) struct Performance<'a> {
     pub(super) specs: &'a BTreeMap<String, AgentSpec>,
     pub(super) tools: &'a Tools,
     pub(super) agents: &'a Agents,
+    pub(super) spending: &'a mut Spending,
     /// The context as it was when the batch began.
     pub(super) view: View,
     pub(super) outputs: Arc<Outputs>,
@@ -84,9 +85,9 @@ pub(super) struct Performance<'a> {
 
 /// An output that was accepted.
 pub(super) struct Judged {
-    ix: TaskIx,
-    output: Json,
-    files: Vec<EmittedFile>,
+    pub(super) ix: TaskIx,
+    pub(super) output: Json,
+    pub(super) files: Vec<EmittedFile>,
 }
 
 impl Work for Performance<'_> {
@@ -112,6 +113,7 @@ impl Work for Performance<'_> {
         let asking = Asking {
             request,
             terms: self.terms(task),
+            meter: self.spending.meter(&task.agent),
         };
         async move {
             match reused {
@@ -135,8 +137,13 @@ impl Work for Performance<'_> {
     }
 
     async fn listen(&mut self) {
-        let (about, call) = self.ear.next().await;
-        self.heard(about, &call);
+        tokio::select! {
+            (about, call) = self.ear.next() => self.heard(about, &call),
+            () = self.spending.changed() => {
+                let news = self.spending.news();
+                news.iter().for_each(|it| (self.hear)(it));
+            }
+        }
     }
 
     fn judge(&mut self, ix: TaskIx, attempt: u32, answer: Ended<Answer>) -> Verdict {
@@ -150,6 +157,8 @@ impl Work for Performance<'_> {
             }
         };
         self.used[ix.at()].add(usage);
+        let warnings = self.spending.warnings();
+        warnings.for_each(|it| (self.hear)(&it));
         let attempt = self.fates[ix.at()].before + attempt;
         let about = (&self.batch.id, ix.number(), attempt);
         match outcome.and_then(|output| self.claim(ix, output)) {
@@ -159,6 +168,11 @@ impl Work for Performance<'_> {
                     .accepted(about, judged.output.text(), usage, origin);
                 self.judged.push(judged);
                 Verdict::Accepted
+            }
+            Err(rejection) if rejection.failure == Failure::Budget => {
+                self.fates[ix.at()].attempts = attempt - 1;
+                self.log.withheld(about);
+                Verdict::Withheld
             }
             Err(rejection) => {
                 let retry = self.retry(ix, &rejection);
@@ -338,7 +352,7 @@ impl Performance<'_> {
         Ok(())
     }
 
-    fn hand_out(&mut self, judged: Judged) -> anyhow::Result<()> {
+    pub(super) fn hand_out(&mut self, judged: Judged) -> anyhow::Result<()> {
         let Judged { ix, output, files } = judged;
         if let Some(files) = &mut self.files {
             let id = json!(&*self.plan.tasks()[ix.at()].id);
@@ -352,86 +366,6 @@ impl Performance<'_> {
         Ok(())
     }
 
-    /// Takes in what an earlier session saw. Files that it could not publish any more, or that are gone, are published.
-    fn take_back(&mut self, attempt: past::Attempt) -> anyhow::Result<Option<Recalled>> {
-        let at = attempt.task as usize;
-        let is_open = self.fates.get(at).is_some_and(|it| it.end.is_none());
-        let ix = is_open.then(|| TaskIx::new(at));
-        let ix =
-            ix.context("the journal of this run has an attempt on a task that its plan has not")?;
-        self.used[ix.at()].add(attempt.usage);
-        self.fates[ix.at()].attempts = attempt.number;
-        self.fates[ix.at()].origin.run = attempt.reused;
-        let (verdict, wait) = match attempt.came {
-            past::Came::Output(text) => {
-                let output = Json::of_text(String::from(&*text));
-                let files = self.files_of(&output)?;
-                let paths: Vec<FilePath> = files.iter().map(|it| it.path.clone()).collect();
-                let claimed = self.ledger.claim(ix.at(), &paths);
-                claimed
-                    .ok()
-                    .context("two outputs in the journal of this run have one file")?;
-                self.store.restore(&files)?;
-                self.hand_out(Judged { ix, output, files })?;
-                (Verdict::Accepted, None)
-            }
-            past::Came::Feedback(rejection) => {
-                let fate = &mut self.fates[ix.at()];
-                fate.before = attempt.number;
-                fate.rejection = Some(Box::new(rejection));
-                return Ok(None);
-            }
-            past::Came::Rejection {
-                rejection,
-                retry,
-                until_ms,
-            } => {
-                self.fates[ix.at()].rejection = Some(Box::new(rejection));
-                let wait = until_ms.map(|it| clock::span(clock::now_ms(), it));
-                // A clock that went back makes no wait longer than it could have been.
-                let longest = self.batch.policy.backoff.max;
-                let longest = match retry {
-                    Retry::NotBefore(floor) => longest + floor,
-                    _ => longest,
-                };
-                (Verdict::Rejected(retry), wait.map(|it| it.min(longest)))
-            }
-        };
-        Ok(Some(Recalled {
-            task: ix,
-            attempt: attempt.number - self.fates[ix.at()].before.min(attempt.number - 1),
-            verdict,
-            wait,
-        }))
-    }
-
-    fn files_of(&self, output: &Json) -> anyhow::Result<Vec<EmittedFile>> {
-        // Where there is no file there is no need to look into the output.
-        if !output.text().contains("\"code_files\"") {
-            return Ok(Vec::new());
-        }
-        let files = Output::files_of(&output.to_value(), self.max_file_bytes);
-        files.map_err(|it| anyhow::anyhow!("an output in the journal of this run: {it}"))
-    }
-
-    /// All of the past was recalled.
-    fn recalled(&mut self) {
-        if !mem::replace(&mut self.is_recalling, false) {
-            return;
-        }
-        let count = |wanted: End| {
-            self.fates
-                .iter()
-                .filter(|it| it.end == Some(wanted))
-                .count()
-        };
-        (self.hear)(&RunEvent::BatchRecalled {
-            batch: Arc::clone(&self.batch.id),
-            completed: count(End::Completed),
-            failed: count(End::Failed),
-        });
-    }
-
     fn breaks(&mut self, error: anyhow::Error) -> Broken {
         self.broken.get_or_insert(error);
         Broken
@@ -440,7 +374,9 @@ impl Performance<'_> {
     /// What stopped because somebody stopped the run is not at its end.
     fn note_end(&mut self, ix: TaskIx, end: End) {
         let data = match end {
-            End::Completed | End::Cancelled(Cause::Requested | Cause::Deadline) => return,
+            End::Completed | End::Cancelled(Cause::Requested | Cause::Deadline | Cause::Budget) => {
+                return;
+            }
             End::Failed => json!({ "end": "failed" }),
             End::Cancelled(cause) => {
                 json!({ "end": "cancelled", "because": results::because(self.plan, cause) })

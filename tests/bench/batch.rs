@@ -13,6 +13,7 @@ use std::{
 use mozaiks::{
     accept::{self, Terms},
     agent::{Agent, Agents, Answer, Reply, Request, Witness},
+    budget::Limit,
     compile::{self, Workflow},
     context::{Context, Json, Sees, View},
     event::{RunEvent, TaskEnd},
@@ -274,6 +275,7 @@ impl Bench {
             plan: None,
             log,
             tools: Tools::default(),
+            budget: Limit::default(),
             grace: Duration::ZERO,
         };
         let ran = run::workflow(&self.workflow, agents, start, &mut hear, &cancel);

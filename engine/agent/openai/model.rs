@@ -99,6 +99,11 @@ impl Model {
         format!("{} {}", self.config.api_base(), self.body)
     }
 
+    /// What the endpoint knows it by.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.body["model"].as_str()
+    }
+
     /// Asks once, and says what was used.
     ///
     /// # Errors

@@ -23,6 +23,8 @@ use crate::{
     },
 };
 
+mod budget;
+
 /// Does what a world says, and checks that it is asked in the right order.
 struct Play<'a> {
     world: &'a World,
@@ -32,6 +34,9 @@ struct Play<'a> {
     /// What an earlier session saw, and what this one sees.
     past: VecDeque<Recalled>,
     judged: Vec<Recalled>,
+    /// How many attempts may still be made, if that has a limit; and those that were not made.
+    left: Option<usize>,
+    withheld: Vec<(TaskIx, u32)>,
     /// Held by every attempt under way.
     alive: Arc<()>,
 }
@@ -45,6 +50,8 @@ impl<'a> Play<'a> {
             accepted: vec![false; world.graph.len()],
             past: VecDeque::new(),
             judged: Vec::new(),
+            left: None,
+            withheld: Vec::new(),
             alive: Arc::new(()),
         }
     }
@@ -95,7 +102,15 @@ impl Work for Play<'_> {
             needs.iter().all(|it| self.accepted[it.at()]),
             "what it needs is judged first"
         );
-        let script = self.world.attempt(task, attempt);
+        let mut script = self.world.attempt(task, attempt);
+        match &mut self.left {
+            Some(0) => {
+                self.withheld.push((task, attempt));
+                (script.takes, script.rejected) = (Duration::ZERO, None);
+            }
+            Some(left) => *left -= 1,
+            None => (),
+        }
         let alive = Arc::clone(&self.alive);
         async move {
             let _alive = alive;
@@ -125,6 +140,9 @@ impl Work for Play<'_> {
     }
 
     fn judge(&mut self, task: TaskIx, attempt: u32, answer: Ended<Self::Answer>) -> Verdict {
+        if self.withheld.contains(&(task, attempt)) {
+            return Verdict::Withheld;
+        }
         let script = self.world.attempt(task, attempt);
         let verdict = match answer {
             Ended::Panicked(message) => {

@@ -191,6 +191,8 @@ impl Watch<'_> {
             End::Cancelled(Cause::BatchStopped(of)) => {
                 prop_assert!(failed(of) && policy.on_failure == OnFailure::Stop);
             }
+            // No world has one: the driver tells of it.
+            End::Cancelled(Cause::Budget) => prop_assert!(false),
             End::Cancelled(Cause::Deadline) => prop_assert!(self.world.deadline.is_some()),
             End::Cancelled(Cause::Requested) => prop_assert!(self.world.cancel.is_some()),
         }

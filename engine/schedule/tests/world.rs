@@ -193,6 +193,7 @@ pub(crate) fn draw(world: &World, steps: &[Step]) -> String {
                     End::Failed => "failed".to_owned(),
                     End::Cancelled(Cause::NeedsFailed(of)) => format!("needs {}", name(of)),
                     End::Cancelled(Cause::BatchStopped(of)) => format!("stopped by {}", name(of)),
+                    End::Cancelled(Cause::Budget) => "budget".to_owned(),
                     End::Cancelled(Cause::Deadline) => "deadline".to_owned(),
                     End::Cancelled(Cause::Requested) => "cancelled".to_owned(),
                 };

@@ -1,0 +1,90 @@
+//! How a run ends, and what is left to do then.
+
+use std::collections::BTreeMap;
+
+use super::{Hear, Run, Status, Stop};
+use crate::{
+    agent::Usage,
+    context::{Context, Json},
+    contract::tools::LifecycleTrigger,
+    diagnostic::Diagnostic,
+    event::RunEvent,
+};
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Ending {
+    pub status: Status,
+    /// Why, where the status alone does not say.
+    pub reason: Option<String>,
+    /// What is wrong with the plan, if that is what ended the run.
+    pub faults: Vec<Diagnostic>,
+    pub context: Context,
+    pub turns: u32,
+    pub usage: Usage,
+    /// The files that were written, relative to the artifact folder, in order.
+    pub files: Vec<String>,
+    /// What the agent that spoke last answered.
+    pub answer: Option<Json>,
+    /// The status of each batch that ran.
+    pub batches: BTreeMap<String, Status>,
+}
+
+impl Run<'_> {
+    /// Runs what is to run at the end, which changes nothing about it. A run that was stopped has not ended.
+    pub(super) async fn end(&mut self, status: Status, hear: Hear<'_>) -> anyhow::Result<()> {
+        let how = match status {
+            Status::Cancelled | Status::Deadline | Status::Budget => return Ok(()),
+            Status::Failed | Status::InvalidPlan => LifecycleTrigger::OnFail,
+            _ => LifecycleTrigger::OnComplete,
+        };
+        for trigger in [LifecycleTrigger::AfterChat, how] {
+            match self.at(trigger, None).await {
+                Err(Stop::Broken(error)) => return Err(error),
+                Err(Stop::Failed(message)) => hear(&RunEvent::Warning { message }),
+                _ => (),
+            }
+        }
+        Ok(())
+    }
+
+    /// The status of the whole run: that of its worst batch, unless something else ended it.
+    pub(super) fn judge(
+        &self,
+        stop: Stop,
+    ) -> anyhow::Result<(Status, Option<String>, Vec<Diagnostic>)> {
+        let worst = self
+            .batches
+            .values()
+            .copied()
+            .max()
+            .unwrap_or(Status::Completed);
+        Ok(match stop {
+            Stop::Broken(error) => return Err(error),
+            Stop::Complete => (worst, None, Vec::new()),
+            Stop::Failed(reason) => {
+                let status = match worst {
+                    Status::Partial | Status::CompletedWithErrors
+                        if reason.contains("no transition") =>
+                    {
+                        worst
+                    }
+                    _ => Status::Failed,
+                };
+                (status, Some(reason), Vec::new())
+            }
+            Stop::BadPlan { batch, faults } => {
+                let reason =
+                    format!("the plan of batch `{batch}` was refused, and nothing of it started");
+                (Status::InvalidPlan, Some(reason), faults)
+            }
+            Stop::Cancelled => (
+                Status::Cancelled,
+                Some("the run was told to stop".to_owned()),
+                Vec::new(),
+            ),
+            Stop::Deadline(reason) => (Status::Deadline, Some(reason), Vec::new()),
+            Stop::Budget(reason) => (Status::Budget, Some(reason), Vec::new()),
+        })
+    }
+}

@@ -1,0 +1,281 @@
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use fastrand::Rng;
+use tokio::{task::JoinSet, time::sleep};
+
+use super::*;
+use crate::{
+    agent::{Answer, Witness},
+    compile::{self, tests::bundle},
+    context::{Context, Sees},
+    usage::Cost,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A worker behind a provider of four slots, with a price and a longest answer.
+const WORKFLOW: &str = "
+=== agents
+agents:
+  - {name: A, system_message: a, runtime: {kind: openai, provider: p, model: m, max_output_tokens: 100}}
+  - {name: T, runtime: {kind: template, template: x, output: text}}
+=== orchestrator
+initial_agent: A
+providers: {p: {max_concurrency: 4, prices: {m: {input: 1, output: 10}}}}
+";
+
+fn spending(limit: Limit, seed: u64) -> Spending {
+    let (workflow, faults) = compile::compile(&bundle(WORKFLOW));
+    let workflow = workflow.unwrap_or_else(|| panic!("{faults:?}"));
+    let model: Arc<dyn Agent> = Arc::new(Model::new(0, |_, _| panic!("nobody asks it")));
+    let agents = Agents::from([("A".to_owned(), model)]);
+    Spending::new(&workflow, &agents, (limit, Usage::default()), seed)
+}
+
+fn tokens(tokens: u64) -> Limit {
+    Limit {
+        tokens: Some(tokens),
+        cost: None,
+    }
+}
+
+/// A question of 90 tokens, as they are estimated, with so long for an answer.
+fn question(seconds: u32) -> Request {
+    Request {
+        agent: "A".into(),
+        task_id: None,
+        attempt: 1,
+        idempotency_key: String::new(),
+        prompt: Prompt {
+            system: String::new(),
+            user: "?".repeat(270),
+        },
+        view: Context::default().view(&Sees::All),
+        shape: None,
+        tools: None,
+        timeout: SECOND * seconds,
+        max_output_bytes: 1_000,
+        witness: Witness::default(),
+    }
+}
+
+/// How long a call takes, and what comes of it.
+type Says = (Duration, Result<Reply, Rejection>);
+
+/// Somebody who answers by chance.
+struct Model {
+    rng: Mutex<Rng>,
+    asked: AtomicU64,
+    says: fn(&mut Rng, u64) -> Says,
+}
+
+impl Model {
+    fn new(seed: u64, says: fn(&mut Rng, u64) -> Says) -> Model {
+        Model {
+            rng: Mutex::new(Rng::with_seed(seed)),
+            asked: AtomicU64::new(0),
+            says,
+        }
+    }
+}
+
+impl Agent for Model {
+    fn model(&self) -> Option<&str> {
+        Some("m")
+    }
+
+    fn ask(&self, _: Request) -> Answer {
+        let number = self.asked.fetch_add(1, Relaxed);
+        let (takes, answer) = (self.says)(&mut self.rng.lock().unwrap(), number);
+        Box::pin(async move {
+            sleep(takes).await;
+            answer
+        })
+    }
+}
+
+fn used(input_tokens: u64, output_tokens: u64) -> Usage {
+    Usage {
+        input_tokens,
+        output_tokens,
+        ..Usage::default()
+    }
+}
+
+fn reply(usage: Usage) -> Result<Reply, Rejection> {
+    let text = "x".repeat(30);
+    Ok(Reply {
+        text,
+        usage,
+        ..Reply::default()
+    })
+}
+
+fn rejected(failure: Failure, usage: Usage) -> Result<Reply, Rejection> {
+    let rejection = Rejection::new(failure, "no");
+    Err(Rejection { usage, ..rejection })
+}
+
+/// Sixteen workers ask until nothing is left. Gives what they used and how many were asked.
+async fn spend(limit: Limit, seed: u64, says: fn(&mut Rng, u64) -> Says) -> (Usage, u64) {
+    let spending = spending(limit, seed);
+    let model = Arc::new(Model::new(seed, says));
+    let mut workers = JoinSet::new();
+    for _ in 0..16 {
+        let (meter, model) = (spending.meter("A"), Arc::clone(&model));
+        workers.spawn(async move {
+            let mut sum = Usage::default();
+            loop {
+                let answer = meter.ask(&*model, question(100)).await;
+                match answer {
+                    Ok(reply) => sum.add(reply.usage),
+                    Err(rejection) if rejection.failure == Failure::Budget => return sum,
+                    Err(rejection) => sum.add(rejection.usage),
+                }
+            }
+        });
+    }
+    let mut sum = Usage::default();
+    workers.join_all().await.iter().for_each(|it| sum.add(*it));
+    assert!(spending.reached().is_some());
+    let is_near = limit.tokens.is_none_or(|it| sum.tokens() * 10 >= it * 8);
+    let warnings = spending.warnings().count();
+    assert!(warnings <= 1 && (warnings == 1 || !is_near || limit.tokens.is_none()));
+    assert_eq!(spending.warnings().count(), 0, "it is told once");
+    assert_eq!(spending.gates["p"].crowd().waiting, 0);
+    (sum, model.asked.load(Relaxed))
+}
+
+/// Answers, rejected answers and failures, none of which uses more than was estimated.
+fn as_estimated(rng: &mut Rng, _: u64) -> Says {
+    let usage = used(rng.u64(1..=90), rng.u64(0..=100));
+    let takes = Duration::from_millis(rng.u64(..3_000));
+    let answer = match rng.u8(..8) {
+        0 => rejected(Failure::RateLimited, Usage::default()),
+        1 => rejected(Failure::Truncated, usage),
+        2 => rejected(Failure::Refused, usage),
+        _ => reply(usage),
+    };
+    (takes, answer)
+}
+
+/// As [`as_estimated`], but some answers have up to a thousand tokens.
+fn without_a_bound(rng: &mut Rng, number: u64) -> Says {
+    match rng.bool() {
+        true => as_estimated(rng, number),
+        false => (SECOND, reply(used(90, rng.u64(..1_000)))),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sixteen_workers_do_not_spend_more_than_there_is() {
+    for seed in 0..300 {
+        let most = Rng::with_seed(seed).u64(500..20_000);
+        let (sum, _) = spend(tokens(most), seed, as_estimated).await;
+        let spent = sum.tokens();
+        assert!(spent <= most, "seed {seed}: {spent} of {most}");
+        assert!(spent + 190 > most, "seed {seed}: only {spent} of {most}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn money_is_kept_to_as_well() {
+    for seed in 0..100 {
+        let cost = Cost::new(Rng::with_seed(seed).f64() * 0.05 + 0.002);
+        let limit = Limit {
+            tokens: None,
+            cost: Some(cost),
+        };
+        let (sum, _) = spend(limit, seed, as_estimated).await;
+        let spent = sum.cost.unwrap_or_default();
+        assert!(spent <= cost, "seed {seed}: {spent:?} of {cost:?}");
+        // 90 tokens at 1 and 100 at 10, for a million.
+        assert!(spent.plus(Cost::new(0.001_09)) > cost, "seed {seed}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_overshot_was_in_flight() {
+    for seed in 0..300 {
+        let most = Rng::with_seed(seed).u64(500..20_000);
+        let (sum, _) = spend(tokens(most), seed, without_a_bound).await;
+        // Four slots, and a thousand tokens above the estimate in each.
+        assert!(sum.tokens() <= most + 4 * 900, "seed {seed}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_says_is_estimated() {
+    let says: fn(&mut Rng, u64) -> Says = |_, number| match number % 3 {
+        0 => (SECOND, reply(Usage::default())),
+        1 => (SECOND * 200, reply(Usage::default())),
+        _ => (SECOND, rejected(Failure::Overloaded, Usage::default())),
+    };
+    let (sum, asked) = spend(tokens(2_000), 0, says).await;
+    // 90 tokens of a question that was read, and 10 of an answer.
+    let (answers, late) = (asked.div_ceil(3), (asked + 1) / 3);
+    assert_eq!(
+        (sum.input_tokens, sum.output_tokens),
+        (90 * (answers + late), 10 * answers)
+    );
+    // Where there is no budget, nothing is made up.
+    let spending = spending(Limit::default(), 0);
+    let model = Model::new(0, says);
+    let answer = spending.meter("A").ask(&model, question(100)).await;
+    assert_eq!(answer.map(|it| it.usage).ok(), Some(Usage::default()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_for_an_answer_begins_with_its_question() {
+    let spending = spending(Limit::default(), 0);
+    let model = Arc::new(Model::new(0, |_, _| (SECOND * 9, reply(used(1, 1)))));
+    let begun = Instant::now();
+    let mut calls = JoinSet::new();
+    for _ in 0..12 {
+        let (meter, model) = (spending.meter("A"), Arc::clone(&model));
+        calls.spawn(async move { meter.ask(&*model, question(10)).await });
+    }
+    let answers = calls.join_all().await;
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    assert_eq!(begun.elapsed(), SECOND * 27, "four at a time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_told() {
+    let mut spending = spending(Limit::default(), 0);
+    let model = Arc::new(Model::new(0, |_, number| match number {
+        0 => (SECOND, rejected(Failure::RateLimited, Usage::default())),
+        _ => (SECOND * 9, reply(used(1, 1))),
+    }));
+    let mut calls = JoinSet::new();
+    for _ in 0..12 {
+        let (meter, model) = (spending.meter("A"), Arc::clone(&model));
+        calls.spawn(async move { meter.ask(&*model, question(10)).await });
+    }
+    let mut told = Vec::new();
+    loop {
+        tokio::select! {
+            ended = calls.join_next() => if ended.is_none() { break },
+            () = spending.changed() => {
+                for it in spending.news() {
+                    let RunEvent::Waiting { waiting, paused_ms, .. } = it else { continue };
+                    told.push((waiting, paused_ms.is_some()));
+                }
+            }
+        }
+    }
+    let expected = [8, 8, 7, 4, 3, 0].map(|waiting| (waiting, false));
+    assert_eq!(told[1], (8, true), "the refusal, after a moment");
+    told[1].1 = false;
+    assert_eq!(told, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_costs_nothing_needs_no_money() {
+    let spending = spending(tokens(100), 0);
+    let model = Model::new(0, |_, _| (SECOND, reply(used(0, 0))));
+    let answer = spending.meter("A").ask(&model, question(1)).await;
+    assert_eq!(answer.err().map(|it| it.failure), Some(Failure::Budget));
+    assert!(spending.meter("T").ask(&model, question(2)).await.is_ok());
+    assert_eq!(model.asked.load(Relaxed), 1);
+}

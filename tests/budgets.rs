@@ -1,0 +1,225 @@
+//! What runs may spend, how that is counted, and what happens at the end of it.
+
+use expect_test::{Expect, expect};
+use serde_json::Value;
+
+use crate::harness::{Project, Ran};
+
+/// A planner and eight tasks, which are done one after the other. Each is done well at its second attempt only, and each
+/// attempt uses 100 tokens, which cost 130.
+const FILES: &str = r#"=== orchestrator.yaml
+providers:
+  p: {max_concurrency: 1, prices: {"*": {input: 1000000, cached_input: 0, output: 2000000}}}
+BUDGET
+=== extended_orchestration/task_batches.yaml
+version: 1
+conveyors:
+  - id: work
+    decomposition_agent: Planner
+    execution_agents: [Worker]
+    concurrency: 8
+    retry_limit: 1
+    retry: {initial_seconds: 0, max_seconds: 0}
+    OPTION
+=== agents.yaml
+agents:
+  - name: Planner
+    runtime:
+      kind: scripted
+      provider: p
+      replies:
+        - usage: {input_tokens: 40, output_tokens: 10}
+          json:
+            DecompositionPlan:
+              tasks:
+                - {task_id: a, execution_agent: Worker, task_prompt: x}
+                - {task_id: b, execution_agent: Worker, task_prompt: x}
+                - {task_id: c, execution_agent: Worker, task_prompt: x}
+                - {task_id: d, execution_agent: Worker, task_prompt: x}
+                - {task_id: e, execution_agent: Worker, task_prompt: x}
+                - {task_id: f, execution_agent: Worker, task_prompt: x}
+                - {task_id: g, execution_agent: Worker, task_prompt: x}
+                - {task_id: h, execution_agent: Worker, task_prompt: x, depends_on: [a]}
+  - name: Worker
+    runtime:
+      kind: scripted
+      provider: p
+      replies:
+        - {text: "", usage: {input_tokens: 60, cached_input_tokens: 10, output_tokens: 40}}
+        - {json: {done: true}, usage: {input_tokens: 60, cached_input_tokens: 10, output_tokens: 40}}
+  - name: Writer
+    runtime: {kind: template, output: text, template: done}
+"#;
+
+fn project(budget: &str, option: &str) -> Project {
+    Project::of(&FILES.replace("BUDGET", budget).replace("OPTION", option))
+}
+
+/// What a program says of how a run ended and what it used, without what is never the same.
+fn told(ran: &Ran) -> String {
+    let value: Value = serde_json::from_str(&ran.stdout).expect("one JSON result");
+    let warnings = ran.stderr.lines().filter(|it| it.contains("warning"));
+    let warnings: Vec<&str> = warnings
+        .filter_map(|it| Some(it.split_once(']')?.1))
+        .collect();
+    format!(
+        "exit {}, {}: {}\n{}\n{}\n",
+        ran.code,
+        value["status"].as_str().unwrap_or("?"),
+        // What comes next depends on who was first.
+        value["reason"]
+            .as_str()
+            .unwrap_or("-")
+            .split(", and")
+            .next()
+            .unwrap_or_default(),
+        value["usage"],
+        warnings.join("\n"),
+    )
+}
+
+#[track_caller]
+fn check(ran: &Ran, expect: Expect) {
+    expect.assert_eq(&told(ran));
+}
+
+fn number(ran: &Ran, pointer: &str) -> u64 {
+    let value: Value = serde_json::from_str(&ran.stdout).expect("one JSON result");
+    value
+        .pointer(pointer)
+        .and_then(Value::as_u64)
+        .expect("it is a number")
+}
+
+/// What the whole run uses.
+const WHOLE: u64 = 50 + 16 * 100;
+
+#[test]
+fn a_run_stops_at_its_budget_and_goes_on_with_a_larger_one() {
+    let project = project("budget: {tokens: 450}", "");
+    let ran = project.run(&["W", "--json"]);
+    check(
+        &ran,
+        expect![[r#"
+            exit 4, budget: the budget of the run is reached: 450 of 450 tokens are used
+            {"input_tokens":280,"output_tokens":170,"cached_input_tokens":40,"cost":580.0}
+             warning   the budget of the run is nearly reached: 450 of 450 tokens are used
+        "#]],
+    );
+    let again = project.run(&["resume", "--json"]);
+    check(
+        &again,
+        expect![[r#"
+            exit 4, budget: the budget of the run is reached: 450 of 450 tokens are used
+            {"input_tokens":280,"output_tokens":170,"cached_input_tokens":40,"cost":580.0}
+             warning   the budget of the run is nearly reached: 450 of 450 tokens are used
+        "#]],
+    );
+    let larger = project.run(&["resume", "--budget-tokens", "700", "--json"]);
+    check(
+        &larger,
+        expect![[r#"
+            exit 4, budget: the budget of the run is reached: 750 of 700 tokens are used
+            {"input_tokens":460,"output_tokens":290,"cached_input_tokens":70,"cost":970.0}
+             warning   the budget of the run is nearly reached: 750 of 700 tokens are used
+        "#]],
+    );
+    // What was said last holds from then on.
+    let ran = project.run(&["resume", "--json"]);
+    assert_eq!(
+        number(&ran, "/usage/input_tokens"),
+        number(&larger, "/usage/input_tokens")
+    );
+    let enough = project.run(&["resume", "--budget-tokens", "10000", "--json"]);
+    check(
+        &enough,
+        expect![[r#"
+            exit 0, completed: -
+            {"input_tokens":1000,"output_tokens":650,"cached_input_tokens":160,"cost":2140.0}
+
+        "#]],
+    );
+    let used = number(&enough, "/usage/input_tokens") + number(&enough, "/usage/output_tokens");
+    assert_eq!(used, WHOLE, "nothing is bought twice");
+    let listed = project.run(&["runs"]);
+    assert!(listed.stdout.contains("completed"), "{}", listed.stdout);
+}
+
+#[test]
+fn money_is_a_budget_too() {
+    let project = project("", "");
+    let ran = project.run(&["W", "--json", "--budget-cost", "500"]);
+    check(
+        &ran,
+        expect![[r#"
+            exit 4, budget: the budget of the run is reached: 580 of 500 is spent
+            {"input_tokens":280,"output_tokens":170,"cached_input_tokens":40,"cost":580.0}
+             warning   the budget of the run is nearly reached: 580 of 500 is spent
+        "#]],
+    );
+    let listed = project.run(&["runs", "--status", "budget", "--json"]);
+    assert_eq!(number(&listed, "/0/tasks"), 8);
+    let ran = project.run(&["resume", "--budget-cost", "3000", "--json"]);
+    check(
+        &ran,
+        expect![[r#"
+            exit 0, completed: -
+            {"input_tokens":1000,"output_tokens":650,"cached_input_tokens":160,"cost":2140.0}
+
+        "#]],
+    );
+    let bad = project.run(&["W", "--budget-cost", "0"]);
+    assert_eq!(bad.code, 2, "{}", bad.stderr);
+}
+
+#[test]
+fn a_batch_has_a_budget_of_its_own() {
+    let project = project("", "budget: {tokens: 250}");
+    let ran = project.run(&["W", "--json"]);
+    check(
+        &ran,
+        expect![[r#"
+            exit 4, budget: the budget of batch `work` is reached: 300 of 250 tokens are used
+            {"input_tokens":220,"output_tokens":130,"cached_input_tokens":30,"cost":450.0}
+             warning   the budget of batch `work` is nearly reached: 300 of 250 tokens are used
+        "#]],
+    );
+}
+
+#[test]
+fn a_planner_is_paid_too() {
+    let project = project("budget: {tokens: 1000000}", "");
+    let ran = project.run(&["W", "--json", "--budget-tokens", "50"]);
+    check(
+        &ran,
+        expect![[r#"
+            exit 4, budget: the budget of the run is reached: 50 of 50 tokens are used
+            {"input_tokens":40,"output_tokens":10,"cached_input_tokens":0,"cost":60.0}
+             warning   the budget of the run is nearly reached: 50 of 50 tokens are used
+        "#]],
+    );
+}
+
+#[test]
+fn a_budget_in_money_is_refused_where_a_price_is_missing() {
+    let files = FILES.replace(
+        r#", prices: {"*": {input: 1000000, cached_input: 0, output: 2000000}}"#,
+        "",
+    );
+    let project = Project::of(&files.replace("BUDGET", "").replace("OPTION", ""));
+    let ran = project.run(&["W", "--budget-cost", "5"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.stderr.contains("MZ321"), "{}", ran.stderr);
+    assert!(
+        !project.path(".mozaiks/journal.sqlite").exists(),
+        "nothing was begun"
+    );
+}
+
+#[test]
+fn what_is_withheld_is_not_under_way() {
+    let project = project("budget: {tokens: 450}", "");
+    assert_eq!(project.run(&["W"]).code, 4);
+    let ran = project.run(&["resume", "--in-flight", "fail", "--budget-tokens", "10000"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+}
