@@ -34,6 +34,7 @@ mod agents;
 mod batches;
 mod pieces;
 pub mod providers;
+mod servers;
 pub mod tools;
 pub mod transitions;
 mod variables;

@@ -5,6 +5,7 @@
 
 pub mod agents;
 pub mod context_variables;
+pub mod endpoint;
 pub mod middleware;
 pub mod name;
 pub mod orchestrator;

@@ -37,6 +37,7 @@ pub mod accept;
 pub mod prompt;
 
 pub mod child;
+pub mod endpoint;
 
 pub mod tool;
 

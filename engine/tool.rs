@@ -1,4 +1,4 @@
-//! Calls the author's functions and programs. Knows of agents only their names.
+//! Calls the author's functions and programs, and tools of servers. Knows of agents only their names.
 //!
 //! **Invariant:** whatever a model writes as arguments, and whatever a tool does, a call ends in its time: with a result, or
 //! with an error that a model can read.
@@ -28,11 +28,13 @@ use crate::{
 mod arguments;
 mod call;
 mod check;
+mod mcp;
 mod python;
 mod tape;
 
 pub use call::{Bench, Call, Calls};
 pub use check::{check, files};
+use mcp::Server;
 use python::Python;
 pub use tape::{OwnCall, Recall, Tape};
 
@@ -76,6 +78,10 @@ enum Way {
         function: String,
     },
     Program(Program),
+    Served {
+        server: Arc<Server>,
+        tool: String,
+    },
 }
 
 /// What a model is told of a tool.
@@ -123,6 +129,9 @@ impl Tools {
     /// What tools may see of `env` is looked up here. Nothing is started before the first call.
     pub fn new(specs: &ToolSpecs, env: &Env) -> Tools {
         let python = Arc::new(Python::new(specs, env));
+        let servers = specs.servers.iter();
+        let servers = servers.map(|it| Arc::new(Server::new(it, specs, env)));
+        let servers: Vec<Arc<Server>> = servers.collect();
         let reserved = Arc::new(specs.reserved.clone());
         let tool = |spec: &ToolSpec| {
             let way = match &spec.does {
@@ -134,6 +143,10 @@ impl Tools {
                 Does::Program { argv } => {
                     Way::Program(Program::new(argv, &specs.env, None, &specs.folder, env))
                 }
+                Does::Served { server, tool } => Way::Served {
+                    server: Arc::clone(&servers[*server]),
+                    tool: tool.clone(),
+                },
             };
             Arc::new(Tool {
                 spec: spec.clone(),
@@ -362,6 +375,14 @@ impl Tool {
                 let ended = ended.map_err(|error| ToolError(program.not_started(&error)))?;
                 Ok(self.called(printed(ended)?, true))
             }
+            Way::Served { server, tool } => {
+                let (text, value) = server.call(tool, arguments, limit).await?;
+                let called = self.called(text, true);
+                Ok(Called {
+                    value: value.unwrap_or(called.value),
+                    ..called
+                })
+            }
         }
     }
 
@@ -396,6 +417,10 @@ impl Tool {
                 python
                     .ask(Some(file), function, request, spec.timeout)
                     .await?
+            }
+            Way::Served { server, tool } => {
+                let (description, parameters) = server.describe(tool, spec.timeout).await?;
+                json!({ "description": description, "parameters": parameters })
             }
             _ => json!({ "parameters": { "type": "object" } }),
         };

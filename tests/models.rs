@@ -5,6 +5,7 @@ use std::{
     io::{Read, Write},
     net::TcpListener,
     thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 
 use expect_test::expect;
@@ -201,4 +202,62 @@ fn what_was_called_is_recalled() {
         result["usage"],
         json!({ "input_tokens": 30, "output_tokens": 3, "cached_input_tokens": 0, "cost": null })
     );
+}
+
+/// A server of tools in a few lines, which leaves its number in a file.
+const SERVER: &str = r#"
+=== server.py
+import json, os, sys
+open("pid", "w").write(str(os.getpid()))
+for line in sys.stdin:
+    request = json.loads(line)
+    if "id" not in request: continue
+    method, params = request["method"], request.get("params") or {}
+    result = {
+        "initialize": lambda: {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}},
+        "tools/list": lambda: {"tools": [{"name": it, "inputSchema": {"type": "object"}} for it in ["weigh", "burn"]]},
+        "tools/call": lambda: {"content": [{"type": "text", "text": "3 kg"}]},
+    }[method]()
+    print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
+=== tools.yaml
+mcp_servers:
+  - {name: scales, agent: R, command: [python3, server.py], tools: [weigh], prefix: scales_}
+=== agents.yaml
+agents:
+  - {name: R, system_message: read}
+"#;
+
+#[test]
+fn models_call_tools_of_servers_that_end_with_the_run() {
+    let project = Project::of(SERVER);
+    project.write(
+        "workflows/W/extended_orchestration/task_batches.yaml",
+        "version: 1\n",
+    );
+    project.write("workflows/W/orchestrator.yaml", "initial_agent: R\n");
+    let (url, served) = endpoint(vec![
+        calls("scales_weigh", json!({})),
+        calls("burn", json!({})),
+        says("it weighs 3 kg"),
+    ]);
+    let ran = ask(&project, &url, &["W", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let asked = served.join().expect("all was asked");
+    let tools = asked[0]["tools"].as_array().expect("a list");
+    assert_eq!(tools.len(), 1);
+    assert_eq!(tools[0]["function"]["name"], "scales_weigh");
+    let told = |at: usize| &asked[2]["messages"][at]["content"];
+    assert_eq!(told(3), "3 kg");
+    assert_eq!(
+        told(5),
+        "error: there is no tool `burn`; there is scales_weigh"
+    );
+    let pid = fs::read_to_string(project.path("workflows/W/pid")).expect("it ran");
+    // It is killed before the program ends, and gone a moment after.
+    let begun = Instant::now();
+    let line = || fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    while line().contains("server.py") {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it lives on");
+        thread::sleep(Duration::from_millis(5));
+    }
 }

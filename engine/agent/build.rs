@@ -20,6 +20,7 @@ use crate::{
     compile::{AgentSpec, Workflow},
     contract::runtime::Runtime,
     diagnostic::{Code, Diagnostic},
+    endpoint::BadUrl,
 };
 
 /// What keeps an agent from being asked.
@@ -38,8 +39,14 @@ pub enum BuildError {
     BadKey { variable: String },
     /// No model is named.
     MissingModel,
-    /// An endpoint's address that cannot be used, and why.
-    BadUrl { url: String, why: String },
+    /// An endpoint's address that cannot be used.
+    BadUrl(BadUrl),
+}
+
+impl From<BadUrl> for BuildError {
+    fn from(bad: BadUrl) -> BuildError {
+        BuildError::BadUrl(bad)
+    }
 }
 
 /// Every agent of a workflow.
@@ -193,7 +200,7 @@ impl BuildError {
                 let help = "set `runtime.model`, or the environment variable `MOZAIKS_MODEL`";
                 (Code::NoKey, message, Some(help.to_owned()))
             }
-            BuildError::BadUrl { url, why } => {
+            BuildError::BadUrl(BadUrl { url, why }) => {
                 let message = format!("the endpoint of `{name}` cannot be used: `{url}`: {why}");
                 (Code::BadInput, message, None)
             }

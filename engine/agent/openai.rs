@@ -9,7 +9,6 @@ use super::{Agent, Answer, Request, build::BuildError, env::Env};
 
 mod answer;
 mod chat;
-mod endpoint;
 mod http;
 mod later;
 mod meaning;

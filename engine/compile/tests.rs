@@ -219,6 +219,40 @@ tools:
 }
 
 #[test]
+fn tools_of_servers_belong_to_agents() {
+    check(
+        &format!(
+            "\
+=== tools
+tools:
+  - {{agent: A, command: [x], name: weigh}}
+mcp_servers:
+  - {{name: s, agent: [A, C], command: [x], tools: [weigh, burn]}}
+  - {{name: t, agent: A, url: 'https://a.example', tools: [weigh], prefix: t_}}
+  - {{name: u, agent: A, url: 'https://a.example', command: [x], tools: [x]}}
+  - {{name: v, agent: A, command: [x], headers: {{A: b}}, tools: [x]}}
+=== transition_graph
+transition_rules:
+  - {{source_agent: A, target_agent: B, transition_type: condition, condition_type: tool_called, tool_name: t_weigh}}
+  - {{source_agent: A, target_agent: B, transition_type: condition, condition_type: tool_called, tool_name: t_burn}}
+  - {{source_agent: B, target_agent: terminate, transition_type: after_turn}}
+=== orchestrator
+initial_agent: A
+{AGENTS}"
+        ),
+        nothing,
+        expect![[r#"
+            error MZ302 tools:4:26 no file defines an agent `C`
+            error MZ303 tools:4:52 an agent has two tools named `weigh`
+            error MZ207 tools:6:5 a tool server has either `command`, or `url`
+            error MZ207 tools:7:5 a tool server has either `command`, or `url`
+            error MZ303 tools:7:64 an agent has two tools named `x`
+            warning MZ315 transition_graph:3:108 `A` has no tool `t_burn`, so this rule never holds (burn?)
+        "#]],
+    );
+}
+
+#[test]
 fn variables_and_who_sees_them() {
     fn show(workflow: &Workflow) -> String {
         let variables = workflow.variables.iter();

@@ -8,6 +8,7 @@ use super::{Batch, Compiler};
 use crate::{
     context::RESERVED,
     contract::{
+        endpoint::Headers,
         name::Name,
         tools::{
             AgentOrAgents, LifecycleTrigger, Outcome, RESULT_BYTES, SECONDS, Tool, ToolType,
@@ -22,6 +23,7 @@ use crate::{
 #[derive(Debug, Clone, Default)]
 pub struct ToolSpecs {
     pub tools: Vec<ToolSpec>,
+    pub servers: Vec<ServerSpec>,
     /// Functions that run at certain points of a run.
     pub lifecycle: Vec<LifecycleSpec>,
     /// Functions that rewrite prompts, in order.
@@ -84,6 +86,29 @@ pub enum Does {
     Function { file: String, function: String },
     /// A program.
     Program { argv: Vec<String> },
+    /// A tool of one of the servers.
+    Served { server: usize, tool: String },
+}
+
+/// A server of tools.
+#[derive(Debug, Clone)]
+pub struct ServerSpec {
+    pub name: Arc<str>,
+    pub reached: Reached,
+    /// Where it is written.
+    pub at: Place,
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone)]
+pub enum Reached {
+    /// By starting it.
+    Program { argv: Vec<String> },
+    Url {
+        url: String,
+        headers: Headers,
+        allow_plain_http: bool,
+    },
 }
 
 impl Compiler<'_> {
@@ -108,14 +133,14 @@ impl Compiler<'_> {
         tools.env.clone_from(&part.value.env);
         for (ix, tool) in part.value.tools.iter().enumerate() {
             let at = format!("/tools/{ix}");
-            self.tools_agents(tool, &at, part);
+            self.tools_agents(&tool.agent, &at, part);
             let does = self.does(tool, &at, part);
             let (Some(does), Some(name)) = (does, tool.called()) else {
                 continue;
             };
             tools.tools.push(ToolSpec {
                 name: name.as_str().into(),
-                agents: tool.agents().iter().map(Name::to_string).collect(),
+                agents: tool.agent.names().iter().map(Name::to_string).collect(),
                 does,
                 description: tool.description.clone(),
                 parameters: tool.parameters.clone(),
@@ -128,13 +153,14 @@ impl Compiler<'_> {
                 at: part.at(&format!("{at}/file")),
             });
         }
+        self.servers(part, &mut tools);
         self.tools_names(part);
         tools
     }
 
-    fn tools_agents(&mut self, tool: &Tool, at: &str, part: &Part<Written>) {
-        for (ix, agent) in tool.agents().iter().enumerate() {
-            let at = match &tool.agent {
+    pub(super) fn tools_agents(&mut self, agents: &AgentOrAgents, at: &str, part: &Part<Written>) {
+        for (ix, agent) in agents.names().iter().enumerate() {
+            let at = match agents {
                 AgentOrAgents::One(_) => format!("{at}/agent"),
                 AgentOrAgents::Several(_) => format!("{at}/agent/{ix}"),
             };
@@ -260,24 +286,20 @@ impl Compiler<'_> {
 
     /// A model that calls a tool says its name and no more.
     fn tools_names(&mut self, part: &Part<Written>) {
-        let tools = &part.value.tools;
-        for (ix, tool) in tools.iter().enumerate() {
-            let is_other = |it: &&Tool| {
-                it.called() == tool.called()
-                    && it
-                        .agents()
-                        .iter()
-                        .any(|agent| tool.agents().contains(agent))
+        let tools: Vec<_> = part.value.named().collect();
+        for (ix, (name, agents, at)) in tools.iter().enumerate() {
+            let is_other = |(other, others, _): &&(String, &AgentOrAgents, String)| {
+                other == name && others.names().iter().any(|it| agents.names().contains(it))
             };
-            if let Some(name) = tool.called()
-                && tools[..ix].iter().find(is_other).is_some()
-            {
+            if tools[..ix].iter().any(|it| is_other(&it)) {
                 let message = format!("an agent has two tools named `{name}`");
-                let at = part.at(&format!("/tools/{ix}"));
-                let help = "give one of them another `name`";
+                let help = match at.starts_with("/tools") {
+                    true => "give one of them another `name`",
+                    false => "give the server a `prefix` for the names of its tools",
+                };
                 self.push(
                     Diagnostic::error(Code::DuplicateName, message)
-                        .at(at)
+                        .at(part.at(at))
                         .help(help),
                 );
             }

@@ -12,6 +12,7 @@ use crate::{
     },
     contract::{
         task_batches::FailurePolicy,
+        tools::AgentOrAgents,
         transition_graph::{
             ConditionType, Rule as Written, TerminationReason, TransitionTarget, TransitionType,
         },
@@ -320,12 +321,10 @@ impl Compiler<'_> {
 
     /// Notes a tool that the agent does not have.
     fn expect_tool(&mut self, agent: &str, tool: &str, at: Place) {
-        let tools = self.bundle.tools.as_ref().map(|it| &it.value.tools);
-        let tools = tools.into_iter().flatten();
-        let its = tools.filter(|it| it.agents().iter().any(|it| it.as_str() == agent));
-        let names: Vec<String> = its
-            .filter_map(|it| Some(it.called()?.to_string()))
-            .collect();
+        let tools = self.bundle.tools.iter().flat_map(|it| it.value.named());
+        let is_its = |it: &AgentOrAgents| it.names().iter().any(|it| it.as_str() == agent);
+        let its = tools.filter(|(_, agents, _)| is_its(agents));
+        let names: Vec<String> = its.map(|(name, ..)| name).collect();
         if !names.iter().any(|it| it == tool) {
             let message = format!("`{agent}` has no tool `{tool}`, so this rule never holds");
             let diagnostic = Diagnostic::warning(Code::UnknownTool, message).at(at);

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::name::Name;
+use super::{endpoint::Headers, name::Name};
 
 /// Tools that agents may call, or that run on their output.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
@@ -13,11 +13,33 @@ use super::name::Name;
 pub struct Tools {
     /// The tools.
     pub tools: Vec<Tool>,
+    /// Servers of tools, spoken to by the Model Context Protocol.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mcp_servers: Vec<McpServer>,
     /// Functions that run at certain points of a run.
     pub lifecycle_tools: Vec<LifecycleTool>,
     /// The environment variables that tools may see, besides `PATH`, `HOME`, `LANG`, `TMPDIR` and `SYSTEMROOT`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<Name>,
+}
+
+impl Tools {
+    /// The names of all tools, each with the agents that have it and where it is written.
+    pub fn named(&self) -> impl Iterator<Item = (String, &AgentOrAgents, String)> {
+        let tools = self.tools.iter().enumerate().filter_map(|(ix, it)| {
+            let name = it.called()?.to_string();
+            Some((name, &it.agent, format!("/tools/{ix}")))
+        });
+        let servers = self.mcp_servers.iter().enumerate();
+        let served = servers.flat_map(|(ix, server)| {
+            let tools = server.tools.iter().enumerate();
+            tools.map(move |(at, tool)| {
+                let at = format!("/mcp_servers/{ix}/tools/{at}");
+                (server.called(tool), &server.agent, at)
+            })
+        });
+        tools.chain(served)
+    }
 }
 
 /// One tool.
@@ -72,6 +94,50 @@ pub struct Tool {
     pub outcome: Option<Outcome>,
 }
 
+/// A server of tools: a program, or an endpoint. It is started when its tools are first needed, and ends with the run.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct McpServer {
+    /// What it is called in messages.
+    pub name: Name,
+    /// The agent, or the agents, whose models may call its tools.
+    pub agent: AgentOrAgents,
+    /// A program and its arguments, which speaks the protocol on its standard input and output. A relative path with a `/` starts at the workflow's folder. No shell reads it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// Instead of a program: the address of a server that is reached over HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<Name>,
+    /// What is sent along with every request to the address. A secret is taken from the environment.
+    #[serde(default, skip_serializing_if = "Headers::is_empty")]
+    pub headers: Headers,
+    /// Whether the address may be one of plain http on another machine, where everybody between can read along.
+    #[serde(default)]
+    pub allow_plain_http: bool,
+    /// The tools that may be called. What else the server has is not offered.
+    #[schemars(length(min = 1))]
+    pub tools: Vec<Name>,
+    /// What stands before the names of its tools, for agents and in rules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<Name>,
+    /// How long one call may take, and the start before the first.
+    #[serde(default = "seconds")]
+    #[schemars(range(min = 0.1, max = 86400))]
+    pub timeout_seconds: f64,
+    /// The longest result that a model is shown, in bytes. What is longer is cut.
+    #[serde(default = "result_bytes")]
+    #[schemars(range(min = 1, max = 4194304))]
+    pub max_result_bytes: usize,
+}
+
+impl McpServer {
+    /// What a tool of it is called.
+    pub fn called(&self, tool: &str) -> String {
+        let prefix = self.prefix.as_deref().unwrap_or_default();
+        format!("{prefix}{tool}")
+    }
+}
+
 /// How long a function may take that its author sets no limit for.
 pub const SECONDS: f64 = 60.0;
 
@@ -91,14 +157,6 @@ fn yes() -> bool {
 }
 
 impl Tool {
-    /// The agents that have it.
-    pub fn agents(&self) -> &[Name] {
-        match &self.agent {
-            AgentOrAgents::One(agent) => std::slice::from_ref(agent),
-            AgentOrAgents::Several(agents) => agents,
-        }
-    }
-
     /// What it is called.
     pub fn called(&self) -> Option<&Name> {
         self.name.as_ref().or(self.function.as_ref())
@@ -114,6 +172,15 @@ pub enum AgentOrAgents {
     /// Several agents.
     #[schemars(title = "agents")]
     Several(Vec<Name>),
+}
+
+impl AgentOrAgents {
+    pub fn names(&self) -> &[Name] {
+        match self {
+            AgentOrAgents::One(agent) => std::slice::from_ref(agent),
+            AgentOrAgents::Several(agents) => agents,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]

@@ -7,8 +7,9 @@ use std::{
 };
 
 use crate::{
-    compile::tools::{Does, ToolSpecs},
+    compile::tools::{Does, Reached, ToolSpecs},
     diagnostic::{Code, Diagnostic, Place},
+    endpoint,
 };
 
 /// How much of a file is looked at.
@@ -30,6 +31,27 @@ pub fn check(specs: &ToolSpecs) -> Vec<Diagnostic> {
             continue;
         };
         faults.extend(missing(specs, file, function, &spec.at));
+    }
+    for server in &specs.servers {
+        let Reached::Url {
+            url,
+            headers,
+            allow_plain_http,
+        } = &server.reached
+        else {
+            continue;
+        };
+        let name = &server.name;
+        if let Err(bad) = endpoint::address(url, *allow_plain_http) {
+            let message = format!(
+                "the tool server `{name}` cannot be reached: `{}`: {}",
+                bad.url, bad.why
+            );
+            faults.push(Diagnostic::error(Code::NotAllowed, message).at(server.at.clone()));
+        }
+        if let Some(bad) = endpoint::check(headers) {
+            faults.push(Diagnostic::error(Code::NotAllowed, bad.to_string()).at(server.at.clone()));
+        }
     }
     for spec in &specs.prompts {
         if let Some(file) = &spec.file {
@@ -55,10 +77,15 @@ pub fn files(specs: &ToolSpecs) -> Vec<PathBuf> {
     let paths = tools.flat_map(|spec| match &spec.does {
         Does::Function { file, .. } => find(&specs.folder, file).into_iter().collect(),
         Does::Program { argv } => argv.clone(),
+        Does::Served { .. } => Vec::new(),
+    });
+    let servers = specs.servers.iter().flat_map(|it| match &it.reached {
+        Reached::Program { argv } => argv.clone(),
+        Reached::Url { .. } => Vec::new(),
     });
     let prompts = specs.prompts.iter().filter_map(|it| it.file.as_ref());
     let prompts = prompts.filter_map(|it| find(&specs.folder, it).ok());
-    let paths = paths.chain(prompts);
+    let paths = paths.chain(servers).chain(prompts);
     paths.map(|it| specs.folder.join(it)).collect()
 }
 

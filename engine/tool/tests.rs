@@ -12,6 +12,8 @@ use crate::{
     diagnostic::{File, Place},
 };
 
+mod mcp;
+
 const FILE: &str = r#"
 import asyncio, dataclasses, enum, os, sys, threading, time
 from typing import Annotated, Literal, Optional

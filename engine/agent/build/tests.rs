@@ -77,30 +77,30 @@ fn addresses() {
     at(
         "http://example.com/v1",
         expect![[
-            r#"BadUrl { url: "http://example.com/v1", why: "plain http is for this machine only, as 127.0.0.1 or localhost" }"#
+            r#"BadUrl(BadUrl { url: "http://example.com/v1", why: "plain http is for this machine only, as 127.0.0.1 or localhost, unless `allow_plain_http: true` says otherwise" })"#
         ]],
     );
     at(
         "http://localhost.example.com/v1",
         expect![[
-            r#"BadUrl { url: "http://localhost.example.com/v1", why: "plain http is for this machine only, as 127.0.0.1 or localhost" }"#
+            r#"BadUrl(BadUrl { url: "http://localhost.example.com/v1", why: "plain http is for this machine only, as 127.0.0.1 or localhost, unless `allow_plain_http: true` says otherwise" })"#
         ]],
     );
     at(
         "https://me:secret@example.com/v1",
         expect![[
-            r#"BadUrl { url: "https://example.com/v1", why: "a name or password in it would be shown; keys go into the environment" }"#
+            r#"BadUrl(BadUrl { url: "https://example.com/v1", why: "a name or password in it would be shown; keys go into the environment" })"#
         ]],
     );
     at(
         "ftp://example.com",
         expect![[
-            r#"BadUrl { url: "ftp://example.com/", why: "`ftp` is neither `https` nor `http`" }"#
+            r#"BadUrl(BadUrl { url: "ftp://example.com/", why: "`ftp` is neither `https` nor `http`" })"#
         ]],
     );
     at(
         "example.com",
-        expect![[r#"BadUrl { url: "example.com", why: "relative URL without a base" }"#]],
+        expect![[r#"BadUrl(BadUrl { url: "example.com", why: "relative URL without a base" })"#]],
     );
 }
 

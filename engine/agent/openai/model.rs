@@ -15,16 +15,20 @@ use async_openai::{
     config::{Config, OpenAIConfig},
     error::OpenAIError,
 };
-use reqwest::Url;
+use reqwest::{
+    Url,
+    header::{HeaderMap, HeaderValue},
+};
 use serde_json::{Value, json};
 
 use super::{
     super::{Usage, build::BuildError, env::Env},
-    answer, chat, endpoint, http,
+    answer, chat, http,
     talk::{Heard, Talk, plain},
 };
-use crate::{accept::Rejection, contract::runtime::Structured, shape::Shape};
+use crate::{accept::Rejection, contract::runtime::Structured, endpoint, shape::Shape};
 
+const OPENAI: &str = "https://api.openai.com/v1";
 /// The longest name of a schema that OpenAI takes.
 const MAX_NAME: usize = 64;
 
@@ -67,10 +71,10 @@ pub(super) struct Model {
 
 impl Model {
     pub(super) fn new(settings: &Settings<'_>, env: &Env) -> Result<Model, BuildError> {
-        let url = endpoint::address(settings, env)?;
-        let key = endpoint::key(settings, env, &url)?;
+        let url = address(settings, env)?;
+        let key = key(settings, env, &url)?;
         let body = body(settings, env, &url)?;
-        let http = endpoint::http_client();
+        let http = endpoint::client(HeaderMap::new());
         let http = http.map_err(|error| endpoint::bad(&url, error.to_string()))?;
         // Nothing is taken from the environment but what `env` gives.
         let config = OpenAIConfig::new()
@@ -159,6 +163,24 @@ impl Model {
             body["stream"] = json!(true);
         }
         body
+    }
+}
+
+fn address(settings: &Settings<'_>, env: &Env) -> Result<Url, BuildError> {
+    let given = settings.base_url.map(str::to_owned);
+    let given = given.or_else(|| env.text("OPENAI_BASE_URL"));
+    let given = given.unwrap_or_else(|| OPENAI.to_owned());
+    Ok(endpoint::address(&given, false)?)
+}
+
+fn key(settings: &Settings<'_>, env: &Env, url: &Url) -> Result<String, BuildError> {
+    let variable = settings.api_key_env.unwrap_or("OPENAI_API_KEY").to_owned();
+    match env.text(&variable) {
+        // The client takes for granted that a key can be a header.
+        Some(key) if HeaderValue::from_str(&key).is_err() => Err(BuildError::BadKey { variable }),
+        Some(key) => Ok(key),
+        None if endpoint::is_loopback(url) => Ok(String::new()),
+        None => Err(BuildError::MissingKey { variable }),
     }
 }
 

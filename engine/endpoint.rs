@@ -1,0 +1,221 @@
+//! Where something answers over HTTP: its address, what is sent along with every request, and who asks.
+//!
+//! **Invariant:** nothing goes unencrypted to another machine unless its author says so, and nothing follows a redirect.
+
+use std::{fmt, net::IpAddr, sync::Once, time::Duration};
+
+use reqwest::{
+    Client, Url,
+    header::{HeaderMap, HeaderName, HeaderValue},
+    redirect,
+};
+
+use crate::{
+    child::env::Env,
+    contract::endpoint::{Header, Headers},
+};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Parts of names of headers whose values are secrets.
+const SECRET: [&str; 6] = [
+    "authorization",
+    "api-key",
+    "apikey",
+    "token",
+    "secret",
+    "cookie",
+];
+
+/// An address that cannot be used, as far as it may be shown, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadUrl {
+    pub url: String,
+    pub why: String,
+}
+
+/// An address of `https`, or of `http` on this machine; of `http` elsewhere only if that is allowed.
+///
+/// # Errors
+/// It is none.
+pub fn address(text: &str, allow_plain_http: bool) -> Result<Url, BadUrl> {
+    let mut url = Url::parse(text).map_err(|error| BadUrl {
+        url: text.to_owned(),
+        why: error.to_string(),
+    })?;
+    if !url.username().is_empty() || url.password().is_some() {
+        // Fails only for addresses without a host, which have no user either.
+        let _ = url.set_password(None).and_then(|()| url.set_username(""));
+        let why = "a name or password in it would be shown; keys go into the environment";
+        return Err(bad(&url, why.to_owned()));
+    }
+    match url.scheme() {
+        "https" => Ok(url),
+        "http" if allow_plain_http || is_loopback(&url) => Ok(url),
+        "http" => {
+            let why = "plain http is for this machine only, as 127.0.0.1 or localhost, unless `allow_plain_http: true` says otherwise";
+            Err(bad(&url, why.to_owned()))
+        }
+        other => Err(bad(
+            &url,
+            format!("`{other}` is neither `https` nor `http`"),
+        )),
+    }
+}
+
+/// The same of an address that was parsed.
+pub fn bad(url: &Url, why: String) -> BadUrl {
+    let url = url.to_string();
+    BadUrl { url, why }
+}
+
+/// Whether an address is of this machine.
+pub fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse();
+    host == "localhost" || address.is_ok_and(|it: IpAddr| it.is_loopback())
+}
+
+/// Texts that must not be shown.
+#[derive(Clone, Default)]
+pub struct Secrets(Vec<String>);
+
+impl Secrets {
+    pub fn add(&mut self, secret: &str) {
+        if !secret.is_empty() {
+            self.0.push(secret.to_owned());
+        }
+    }
+
+    /// What somebody said, who may quote what was sent.
+    pub fn hide(&self, said: &str) -> String {
+        let hidden = said.to_owned();
+        let mut secrets: Vec<&String> = self.0.iter().collect();
+        // One may be a part of another.
+        secrets.sort_by_key(|it| std::cmp::Reverse(it.len()));
+        let hide = |text: String, secret: &String| text.replace(secret.as_str(), "[key]");
+        secrets.into_iter().fold(hidden, hide)
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} secrets", self.0.len())
+    }
+}
+
+/// What keeps headers from being sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BadHeader {
+    /// A name or a text that cannot be one of a header.
+    Malformed { name: String },
+    /// A secret that stands in the file.
+    Written { name: String },
+    /// The environment variable is not set.
+    Missing { variable: String },
+    /// The environment variable holds what no header can have.
+    Unsendable { variable: String },
+}
+
+/// What can be known to be wrong with headers without their secrets.
+pub fn check(headers: &Headers) -> Option<BadHeader> {
+    headers.iter().find_map(|(name, value)| {
+        let owned = || name.to_string();
+        let text = match value {
+            Header::Text(text) => text.as_str(),
+            Header::Variable(it) => &it.prefix,
+        };
+        let is_header = HeaderName::try_from(name.as_str()).is_ok();
+        if !is_header || HeaderValue::from_str(text).is_err() {
+            return Some(BadHeader::Malformed { name: owned() });
+        }
+        let lower = name.to_lowercase();
+        let is_secret = SECRET.iter().any(|it| lower.contains(it));
+        match value {
+            Header::Text(_) if is_secret => Some(BadHeader::Written { name: owned() }),
+            _ => None,
+        }
+    })
+}
+
+/// Headers with their secrets, which are added to `secrets`.
+///
+/// # Errors
+/// A variable is not set, or it cannot be sent.
+pub fn headers(
+    headers: &Headers,
+    env: &Env,
+    secrets: &mut Secrets,
+) -> Result<HeaderMap, BadHeader> {
+    if let Some(bad) = check(headers) {
+        return Err(bad);
+    }
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        let text = match value {
+            Header::Text(text) => text.to_string(),
+            Header::Variable(it) => {
+                let variable = || it.env.to_string();
+                let found = env.text(&it.env);
+                let found = found.ok_or_else(|| BadHeader::Missing {
+                    variable: variable(),
+                })?;
+                secrets.add(&found);
+                if HeaderValue::from_str(&found).is_err() {
+                    return Err(BadHeader::Unsendable {
+                        variable: variable(),
+                    });
+                }
+                format!("{}{found}", it.prefix)
+            }
+        };
+        let malformed = || BadHeader::Malformed {
+            name: name.to_string(),
+        };
+        let key = HeaderName::try_from(name.as_str()).map_err(|_| malformed())?;
+        let mut value = HeaderValue::try_from(text).map_err(|_| malformed())?;
+        value.set_sensitive(true);
+        map.insert(key, value);
+    }
+    Ok(map)
+}
+
+impl fmt::Display for BadHeader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadHeader::Malformed { name } => write!(f, "`{name}` cannot be sent as a header"),
+            BadHeader::Written { name } => write!(
+                f,
+                "the value of the header `{name}` is a secret, which the environment has to hold: write `{{env: NAME}}`"
+            ),
+            BadHeader::Missing { variable } => {
+                write!(f, "the environment variable `{variable}` is not set")
+            }
+            BadHeader::Unsendable { variable } => write!(
+                f,
+                "the environment variable `{variable}` holds characters that no header can have"
+            ),
+        }
+    }
+}
+
+/// Whoever sends requests with these headers.
+///
+/// # Errors
+/// The system has no certificates to trust.
+pub fn client(headers: HeaderMap) -> Result<Client, reqwest::Error> {
+    static PROVIDER: Once = Once::new();
+    PROVIDER.call_once(|| {
+        // Fails only if another one is installed, which does as well.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    });
+    Client::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .default_headers(headers)
+        // A key is for the endpoint it was given to.
+        .redirect(redirect::Policy::none())
+        .build()
+}
+
+#[cfg(test)]
+mod tests;

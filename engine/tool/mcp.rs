@@ -1,0 +1,342 @@
+//! Servers of tools: each started by the first call, and kept for the next.
+//!
+//! **Invariant:** whatever a server says or does, a call ends in its time; a server ends with the run.
+
+use std::{error::Error, sync::Arc, time::Duration};
+
+use rmcp::{
+    RoleClient,
+    model::{
+        CallToolRequestParams, CallToolResult, ClientConfig, ContentBlock, Implementation,
+        PaginatedRequestParams, ResourceContents, Tool,
+    },
+    service::{ClientInitializeError, RunningService, ServiceError, serve_client},
+    transport::{
+        async_rw::AsyncRwTransport,
+        streamable_http_client::{
+            StreamableHttpClientTransport, StreamableHttpClientTransportConfig, StreamableHttpError,
+        },
+    },
+};
+use serde_json::{Map, Value};
+use tokio::{
+    sync::{Mutex, watch},
+    task::JoinSet,
+    time::timeout,
+};
+
+use super::{MAX_BYTES, ToolError, late};
+use crate::{
+    child::{DRAIN, Ends, Group, Program, env::Env},
+    compile::tools::{Reached, ServerSpec, ToolSpecs},
+    endpoint::{self, Secrets},
+    prompt::cut,
+};
+
+/// The longest message of a server, in bytes: a result, each character as an escape.
+const MAX_MESSAGE: usize = 6 * MAX_BYTES;
+/// How many pages of tools are read.
+const MAX_PAGES: usize = 100;
+/// How much of a description and of a schema a model is shown at most, in bytes.
+const MAX_DESCRIPTION: usize = 8 << 10;
+const MAX_SCHEMA: usize = 128 << 10;
+/// How much is told of what went wrong.
+const MAX_SAID: usize = 4 << 10;
+
+type Service = RunningService<RoleClient, ClientConfig>;
+
+/// A server, started when it is needed.
+#[derive(Debug)]
+pub(super) struct Server {
+    name: Arc<str>,
+    way: Way,
+    secrets: Secrets,
+    running: Mutex<Option<Arc<Running>>>,
+}
+
+#[derive(Debug)]
+enum Way {
+    Program(Program),
+    Url {
+        url: String,
+        client: reqwest::Client,
+    },
+    /// It cannot be reached, and why.
+    Nowhere(String),
+}
+
+/// A server that runs. Dropped, it ends.
+#[derive(Debug)]
+struct Running {
+    service: Service,
+    tools: Vec<Tool>,
+    /// How its program ended, once it has.
+    ended: watch::Receiver<Option<String>>,
+    _program: JoinSet<()>,
+}
+
+impl Server {
+    pub(super) fn new(spec: &ServerSpec, specs: &ToolSpecs, env: &Env) -> Server {
+        let mut secrets = Secrets::default();
+        let way = match &spec.reached {
+            Reached::Program { argv } => {
+                Way::Program(Program::new(argv, &specs.env, None, &specs.folder, env))
+            }
+            Reached::Url {
+                url,
+                headers,
+                allow_plain_http,
+            } => {
+                let address = endpoint::address(url, *allow_plain_http).map_err(|it| it.why);
+                let headers = endpoint::headers(headers, env, &mut secrets);
+                let client = headers
+                    .map_err(|it| it.to_string())
+                    .and_then(|it| endpoint::client(it).map_err(|it| it.to_string()));
+                match address.and_then(|url| Ok((url, client?))) {
+                    Ok((url, client)) => Way::Url {
+                        url: url.into(),
+                        client,
+                    },
+                    Err(why) => Way::Nowhere(why),
+                }
+            }
+        };
+        Server {
+            name: Arc::clone(&spec.name),
+            way,
+            secrets,
+            running: Mutex::default(),
+        }
+    }
+
+    /// What it says of one of its tools: a description, and the arguments as a JSON Schema.
+    pub(super) async fn describe(
+        &self,
+        tool: &str,
+        limit: Duration,
+    ) -> Result<(String, Value), ToolError> {
+        let running = timeout(limit, self.running()).await;
+        let running = running.map_err(|it| late(limit, &it))??;
+        let Some(found) = running.tools.iter().find(|it| it.name == tool) else {
+            let names: Vec<&str> = running.tools.iter().map(|it| &*it.name).collect();
+            let names = cut(&names.join(", "), MAX_SAID);
+            return Err(self.error(format!("it has no tool `{tool}`; it has {names}")));
+        };
+        let schema = Value::Object((*found.input_schema).clone());
+        if schema.to_string().len() > MAX_SCHEMA {
+            return Err(self.error(format!(
+                "the parameters of its tool `{tool}` are longer than {MAX_SCHEMA} bytes"
+            )));
+        }
+        let description = found.description.as_deref().unwrap_or_default();
+        Ok((cut(description, MAX_DESCRIPTION), schema))
+    }
+
+    /// Calls one of its tools. Gives the text of the result, and its value where it has one.
+    pub(super) async fn call(
+        &self,
+        tool: &str,
+        arguments: Map<String, Value>,
+        limit: Duration,
+    ) -> Result<(String, Option<Value>), ToolError> {
+        let call = async {
+            let running = self.running().await?;
+            let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+            match running.service.peer().call_tool(request).await {
+                Ok(result) => Ok(result),
+                Err(error) => Err(self.failed(&running, &error).await),
+            }
+        };
+        // A call that is dropped is called off.
+        let result = timeout(limit, call).await;
+        self.result(result.map_err(|it| late(limit, &it))??)
+    }
+
+    fn result(&self, result: CallToolResult) -> Result<(String, Option<Value>), ToolError> {
+        let mut text = String::new();
+        for block in &result.content {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            text.push_str(&shown(block));
+        }
+        if let (Some(value), true) = (&result.structured_content, text.is_empty()) {
+            text = value.to_string();
+        }
+        if text.len() > MAX_BYTES {
+            let message =
+                format!("the result is longer than the {MAX_BYTES} bytes that are allowed");
+            return Err(ToolError(message));
+        }
+        match result.is_error {
+            Some(true) => Err(ToolError(match text.trim() {
+                "" => "the tool failed and said nothing".to_owned(),
+                said => cut(&self.secrets.hide(said), MAX_SAID),
+            })),
+            _ => Ok((self.secrets.hide(&text), result.structured_content)),
+        }
+    }
+
+    /// The server that runs, or another. One that has ended is started anew.
+    async fn running(&self) -> Result<Arc<Running>, ToolError> {
+        let mut running = self.running.lock().await;
+        if let Some(running) = &*running
+            && !running.service.peer().is_transport_closed()
+            && running.ended.borrow().is_none()
+        {
+            return Ok(Arc::clone(running));
+        }
+        *running = None;
+        let started = Arc::new(self.start().await?);
+        *running = Some(Arc::clone(&started));
+        Ok(started)
+    }
+
+    async fn start(&self) -> Result<Running, ToolError> {
+        let mut program = JoinSet::new();
+        let (ends, mut ended) = watch::channel(None);
+        let name = Implementation::new("mozaiks", env!("CARGO_PKG_VERSION"));
+        let client = ClientConfig::new(Default::default(), name);
+        let service = match &self.way {
+            Way::Nowhere(why) => return Err(self.error(why.clone())),
+            Way::Url { url, client: http } => {
+                let config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
+                    .max_json_response_size(MAX_MESSAGE)
+                    .max_sse_event_size(MAX_MESSAGE);
+                let transport = StreamableHttpClientTransport::with_client(http.clone(), config);
+                serve_client(client, transport).await
+            }
+            Way::Program(it) => {
+                let mut group =
+                    Group::start(it).map_err(|error| self.error(it.not_started(&error)))?;
+                let (stdin, stdout) = (group.child.stdin().take(), group.child.stdout().take());
+                program.spawn(attend(group, ends));
+                let (Some(stdin), Some(stdout)) = (stdin, stdout) else {
+                    return Err(self.error("its program has no pipes".to_owned()));
+                };
+                let transport = AsyncRwTransport::new_client(stdout, stdin);
+                serve_client(client, transport.with_max_line_length(MAX_MESSAGE)).await
+            }
+        };
+        let service = match service {
+            Ok(service) => service,
+            Err(error) => {
+                let why = match &error {
+                    ClientInitializeError::TransportError { error, .. } => deepest(error),
+                    other => other.to_string(),
+                };
+                return Err(self.explained(why, &mut ended).await);
+            }
+        };
+        let running = Running {
+            service,
+            tools: Vec::new(),
+            ended,
+            _program: program,
+        };
+        let mut tools = Vec::new();
+        let mut cursor = None;
+        for _ in 0..MAX_PAGES {
+            let page = PaginatedRequestParams::default().with_cursor(cursor);
+            let page = running.service.peer().list_tools(Some(page)).await;
+            let page = match page {
+                Ok(page) => page,
+                Err(error) => return Err(self.failed(&running, &error).await),
+            };
+            tools.extend(page.tools);
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                return Ok(Running { tools, ..running });
+            }
+        }
+        Err(self.error(format!("its tools do not end within {MAX_PAGES} pages")))
+    }
+
+    /// Why a request failed.
+    async fn failed(&self, running: &Running, error: &ServiceError) -> ToolError {
+        match error {
+            ServiceError::McpError(error) => self.error(cut(&error.message, MAX_SAID)),
+            other => {
+                self.explained(deepest(other), &mut running.ended.clone())
+                    .await
+            }
+        }
+    }
+
+    /// How its program ended, if it did, says more than that the connection broke.
+    async fn explained(
+        &self,
+        error: String,
+        ended: &mut watch::Receiver<Option<String>>,
+    ) -> ToolError {
+        let how = timeout(DRAIN, ended.wait_for(Option::is_some)).await;
+        let how = how.ok().and_then(Result::ok);
+        let how = how.and_then(|it| it.clone());
+        self.error(how.unwrap_or_else(|| cut(&error, MAX_SAID)))
+    }
+
+    fn error(&self, what: String) -> ToolError {
+        let what = self.secrets.hide(&what);
+        ToolError(format!("the tool server `{}`: {what}", self.name))
+    }
+}
+
+/// Hears what a program says beside the protocol, to its end.
+async fn attend(mut group: Group, ends: watch::Sender<Option<String>>) {
+    let mut said = Ends::default();
+    let stderr = group.child.stderr().take();
+    let status = {
+        let hear = said.drain(stderr);
+        tokio::pin!(hear);
+        let mut hears = true;
+        let status = loop {
+            tokio::select! {
+                () = &mut hear, if hears => hears = false,
+                status = group.child.inner_mut().wait() => break status,
+            }
+        };
+        group.end();
+        if hears {
+            // What it said last says why.
+            let _ = timeout(DRAIN, hear).await;
+        }
+        status
+    };
+    let how = match status {
+        Ok(status) => format!("it ended: {status}"),
+        Err(error) => format!("it ended: {error}"),
+    };
+    ends.send_replace(Some(match said.to_string().trim() {
+        "" => how,
+        said => format!("{how}; it said: {said}"),
+    }));
+}
+
+/// What an error comes from: those around it name the parts of a library.
+fn deepest(error: &(dyn Error + 'static)) -> String {
+    let mut error = error;
+    loop {
+        error = match (error.downcast_ref(), error.source()) {
+            // It does not say what it comes from.
+            (Some(StreamableHttpError::<reqwest::Error>::Client(source)), _) => source,
+            (_, Some(source)) => source,
+            (_, None) => return error.to_string(),
+        };
+    }
+}
+
+/// A piece of a result. What is no text is named.
+fn shown(block: &ContentBlock) -> String {
+    match block {
+        ContentBlock::Text(it) => it.text.clone(),
+        ContentBlock::Image(it) => format!("[an image, {}]", it.mime_type),
+        ContentBlock::Audio(it) => format!("[a sound, {}]", it.mime_type),
+        ContentBlock::Resource(it) => match &it.resource {
+            ResourceContents::TextResourceContents { text, .. } => text.clone(),
+            ResourceContents::BlobResourceContents { uri, .. } => format!("[a file, {uri}]"),
+            _ => "[a resource]".to_owned(),
+        },
+        ContentBlock::ResourceLink(it) => format!("[a link, {}]", it.uri),
+        _ => "[something else]".to_owned(),
+    }
+}
