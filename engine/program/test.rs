@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     agent::{Agent, Agents, build, env::Env, scripted::Scripted},
+    budget::Limit,
     compile::Workflow,
     contract::{runtime::Runtime, test::Test},
     diagnostic::{Code, Diagnostic},
@@ -233,6 +234,7 @@ fn carry_out(test: Ready, workflow: &Workflow, folder: &Path) -> anyhow::Result<
                 plan: plan.as_ref(),
                 log: Log::default(),
                 tools: Tools::new(&workflow.tools, &Env::Process).on_tape(test.tape.of_tools()),
+                budget: Limit::default(),
                 grace: Duration::ZERO,
             };
             let (tape, agents) = (&test.tape, &test.agents);
