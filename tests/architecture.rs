@@ -199,6 +199,7 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
             "diagnostic",
             "event",
             "journal",
+            "lane",
             "load",
             "plan",
             "prompt",

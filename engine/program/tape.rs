@@ -7,9 +7,10 @@ use tokio_util::sync::CancellationToken;
 use super::Faults;
 use crate::{
     agent::{Agents, build},
-    compile::Workflow,
-    contract::runtime::Runtime,
+    compile::{Workflow, tools::Reached},
+    contract::{endpoint::Header, runtime::Runtime},
     diagnostic::{Code, Diagnostic, File},
+    lane::Limits,
     recording::{Recorder, Replay},
     schedule::Backoff,
     tool,
@@ -66,6 +67,9 @@ impl Tape {
 
 /// No attempt waits: nobody outside is spared by it.
 pub(super) fn wait_for_nobody(workflow: &mut Workflow) {
+    for provider in workflow.providers.values_mut() {
+        provider.limits = Limits::default();
+    }
     for batch in &mut workflow.batches {
         batch.policy.backoff = Backoff::NONE;
     }
@@ -94,7 +98,19 @@ pub(super) fn secrets(workflow: &Workflow) -> Vec<String> {
         }
     }
     names.extend(workflow.tools.env.iter().map(|it| &**it).filter(is_key));
+    for server in &workflow.tools.servers {
+        if let Reached::Url { headers, .. } = &server.reached {
+            names.extend(headers.values().filter_map(of_header));
+        }
+    }
     names.iter().filter_map(|it| env::var(it).ok()).collect()
+}
+
+fn of_header(header: &Header) -> Option<&str> {
+    match header {
+        Header::Text(_) => None,
+        Header::Variable(it) => Some(&it.env),
+    }
 }
 
 /// Whether a variable's name says that its value is a secret.
