@@ -57,6 +57,9 @@ pub struct Reply {
     pub text: String,
     #[serde(default)]
     pub usage: Usage,
+    /// The model that gave it, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<Arc<str>>,
     /// What its model called for it.
     #[serde(default, skip_serializing_if = "Calls::is_empty")]
     pub calls: Calls,

@@ -357,11 +357,56 @@ fn policy(execution: &written::Execution) -> Policy {
 
 /// The runtime an agent is asked by: its own, else the workflow's, else `openai`.
 fn runtime(agent: &Agent, default: Option<&Runtime>) -> Runtime {
-    let runtime = agent.runtime.as_ref().or(default);
-    runtime.cloned().unwrap_or_else(|| {
-        let openai = serde_json::json!({ "kind": "openai" });
-        serde_json::from_value(openai).expect("every field of `openai` has a default")
-    })
+    match (&agent.runtime, default) {
+        (Some(own), Some(default)) => within(own.clone(), default),
+        (Some(own), None) => own.clone(),
+        (None, Some(default)) => default.clone(),
+        (None, None) => {
+            let openai = serde_json::json!({ "kind": "openai" });
+            serde_json::from_value(openai).expect("every field of `openai` has a default")
+        }
+    }
+}
+
+/// A model's own runtime that names no endpoint takes the workflow's, with the key to it; where it names no model
+/// either, that too.
+fn within(mut own: Runtime, default: &Runtime) -> Runtime {
+    if let Runtime::Openai {
+        provider: provider @ None,
+        model,
+        base_url: base_url @ None,
+        api_key_env,
+        headers,
+        allow_plain_http,
+        fallback,
+        ..
+    } = &mut own
+        && let Runtime::Openai {
+            provider: their_provider,
+            model: their_model,
+            base_url: their_url,
+            api_key_env: their_key,
+            headers: their_headers,
+            allow_plain_http: their_plain,
+            fallback: their_fallback,
+            ..
+        } = default
+    {
+        provider.clone_from(their_provider);
+        base_url.clone_from(their_url);
+        *allow_plain_http |= *their_plain;
+        *api_key_env = api_key_env.take().or_else(|| their_key.clone());
+        if headers.is_empty() {
+            headers.clone_from(their_headers);
+        }
+        if model.is_none() {
+            model.clone_from(their_model);
+            if fallback.is_empty() {
+                fallback.clone_from(their_fallback);
+            }
+        }
+    }
+    own
 }
 
 #[cfg(test)]

@@ -18,9 +18,9 @@ use super::{
 };
 use crate::{
     compile::{AgentSpec, Workflow},
-    contract::runtime::Runtime,
+    contract::runtime::{Fallback, Runtime},
     diagnostic::{Code, Diagnostic},
-    endpoint::BadUrl,
+    endpoint::{self, BadHeader, BadUrl},
 };
 
 /// What keeps an agent from being asked.
@@ -41,6 +41,14 @@ pub enum BuildError {
     MissingModel,
     /// An endpoint's address that cannot be used.
     BadUrl(BadUrl),
+    /// A header that cannot be sent.
+    BadHeader(BadHeader),
+}
+
+impl From<BadHeader> for BuildError {
+    fn from(bad: BadHeader) -> BuildError {
+        BuildError::BadHeader(bad)
+    }
 }
 
 impl From<BadUrl> for BuildError {
@@ -83,13 +91,34 @@ pub fn all_but(workflow: &Workflow, mut agents: Agents) -> Result<Agents, Vec<Di
 /// What can be known to be wrong with an agent without its key, which `check` does not need.
 ///
 /// # Errors
-/// A template that does not compile, or a file that is not there.
+/// A template that does not compile, a file that is not there, or an endpoint that is not asked.
 pub fn check(spec: &AgentSpec) -> Result<(), Diagnostic> {
     let nothing = Env::Fixed(BTreeMap::new());
     match &spec.runtime {
         Runtime::Template { .. } => {
             let built = build(&spec.runtime, &spec.home, &nothing);
             built.map(|_| ()).map_err(|error| error.of(spec))
+        }
+        Runtime::Openai {
+            base_url,
+            headers,
+            allow_plain_http,
+            fallback,
+            ..
+        } => {
+            let own = (base_url.as_ref(), headers, *allow_plain_http);
+            let others = fallback.iter();
+            let others = others.map(|it| (it.base_url.as_ref(), &it.headers, it.allow_plain_http));
+            for (url, headers, allow_plain_http) in [own].into_iter().chain(others) {
+                let address = url.map(|it| endpoint::address(it, allow_plain_http));
+                if let Some(Err(bad)) = address {
+                    return Err(BuildError::from(bad).of(spec));
+                }
+                if let Some(bad) = endpoint::check(headers) {
+                    return Err(BuildError::from(bad).of(spec));
+                }
+            }
+            Ok(())
         }
         _ => Ok(()),
     }
@@ -106,6 +135,9 @@ pub fn build(runtime: &Runtime, home: &Path, env: &Env) -> Result<Arc<dyn Agent>
             model,
             base_url,
             api_key_env,
+            headers,
+            allow_plain_http,
+            fallback,
             temperature,
             max_output_tokens,
             structured,
@@ -114,10 +146,12 @@ pub fn build(runtime: &Runtime, home: &Path, env: &Env) -> Result<Arc<dyn Agent>
             max_tool_rounds,
             extra_body,
         } => {
-            let settings = Settings {
+            let first = Settings {
                 model: model.as_deref(),
                 base_url: base_url.as_deref(),
                 api_key_env: api_key_env.as_deref(),
+                headers,
+                allow_plain_http: *allow_plain_http,
                 temperature: *temperature,
                 max_output_tokens: *max_output_tokens,
                 structured: *structured,
@@ -126,7 +160,9 @@ pub fn build(runtime: &Runtime, home: &Path, env: &Env) -> Result<Arc<dyn Agent>
                 max_tool_rounds: *max_tool_rounds as usize,
                 extra_body,
             };
-            Ok(Arc::new(OpenAi::new(&settings, env)?))
+            let others = fallback.iter().map(|it| instead(&first, it));
+            let all: Vec<Settings<'_>> = [first.clone()].into_iter().chain(others).collect();
+            Ok(Arc::new(OpenAi::new(&all, env)?))
         }
         Runtime::Command {
             provider: _,
@@ -156,6 +192,32 @@ pub fn build(runtime: &Runtime, home: &Path, env: &Env) -> Result<Arc<dyn Agent>
             Ok(Arc::new(Template::new(text, *output, fuel.get())?))
         }
         Runtime::Scripted { replies, .. } => Ok(Arc::new(Scripted::new(replies))),
+    }
+}
+
+/// A model in place of another.
+fn instead<'a>(first: &Settings<'a>, fallback: &'a Fallback) -> Settings<'a> {
+    let settings = Settings {
+        model: Some(&fallback.model),
+        ..first.clone()
+    };
+    match &fallback.base_url {
+        None => Settings {
+            api_key_env: fallback.api_key_env.as_deref().or(first.api_key_env),
+            headers: match fallback.headers.is_empty() {
+                true => first.headers,
+                false => &fallback.headers,
+            },
+            ..settings
+        },
+        // A key is for the endpoint it was given to.
+        Some(url) => Settings {
+            base_url: Some(url),
+            api_key_env: fallback.api_key_env.as_deref(),
+            headers: &fallback.headers,
+            allow_plain_http: fallback.allow_plain_http,
+            ..settings
+        },
     }
 }
 
@@ -199,6 +261,17 @@ impl BuildError {
                 let message = format!("no model is named for `{name}`");
                 let help = "set `runtime.model`, or the environment variable `MOZAIKS_MODEL`";
                 (Code::NoKey, message, Some(help.to_owned()))
+            }
+            BuildError::BadHeader(bad) => {
+                let code = match bad {
+                    BadHeader::Malformed { .. } | BadHeader::Written { .. } => Code::NotAllowed,
+                    BadHeader::Missing { .. } | BadHeader::Unsendable { .. } => Code::NoKey,
+                };
+                (
+                    code,
+                    format!("the headers of `{name}` cannot be sent: {bad}"),
+                    None,
+                )
             }
             BuildError::BadUrl(BadUrl { url, why }) => {
                 let message = format!("the endpoint of `{name}` cannot be used: `{url}`: {why}");

@@ -21,21 +21,24 @@ pub use model::Settings;
 
 /// A model that can be asked.
 pub struct OpenAi {
-    model: Arc<Model>,
+    /// The first is asked; the others stand in for those before them.
+    models: Arc<[Model]>,
 }
 
 impl OpenAi {
     /// # Errors
     /// There is no model or no key, or the endpoint's address cannot be used.
-    pub fn new(settings: &Settings<'_>, env: &Env) -> Result<OpenAi, BuildError> {
-        let model = Arc::new(Model::new(settings, env)?);
-        Ok(OpenAi { model })
+    pub fn new(settings: &[Settings<'_>], env: &Env) -> Result<OpenAi, BuildError> {
+        let models = settings.iter().map(|it| Model::new(it, env));
+        let models = models.collect::<Result<_, _>>()?;
+        Ok(OpenAi { models })
     }
 }
 
 impl Agent for OpenAi {
     fn identity(&self) -> Vec<u8> {
-        self.model.identity().into_bytes()
+        let all: Vec<String> = self.models.iter().map(Model::identity).collect();
+        all.join("\n").into_bytes()
     }
 
     fn model(&self) -> Option<&str> {
@@ -43,8 +46,8 @@ impl Agent for OpenAi {
     }
 
     fn ask(&self, request: Request) -> Answer {
-        let model = Arc::clone(&self.model);
-        Box::pin(async move { talk::hold(&model, &request).await })
+        let models = Arc::clone(&self.models);
+        Box::pin(async move { talk::hold(&models, &request).await })
     }
 }
 

@@ -117,7 +117,7 @@ pub struct Trigger {
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Defaults {
-    /// How an agent without a `runtime` of its own is asked. Without it, `openai`.
+    /// How an agent without a `runtime` of its own is asked. Without it, `openai`. An agent whose own `openai` runtime names no endpoint takes endpoint, key and headers from here, and where it names no model, model and `fallback`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runtime: Option<Runtime>,
 }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::name::Name;
+use super::{endpoint::Headers, name::Name};
 
 /// How an agent is asked.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
@@ -27,6 +27,15 @@ pub enum Runtime {
         /// The environment variable that holds the key. Without it, `OPENAI_API_KEY`. A loopback endpoint needs none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         api_key_env: Option<Name>,
+        /// What is sent along with every request. A secret is taken from the environment.
+        #[serde(default, skip_serializing_if = "Headers::is_empty")]
+        headers: Headers,
+        /// Whether the endpoint may be one of plain http on another machine, where everybody between can read along.
+        #[serde(default)]
+        allow_plain_http: bool,
+        /// Who is asked, in this order, where the model's endpoint is the trouble: the kinds `rate_limited`, `quota`, `overloaded`, `timeout`, `idle_timeout`, `connection`, `authentication` and `not_found`. All within one attempt.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        fallback: Vec<Fallback>,
         /// How freely the model chooses its words; 0 is the least. Without it, the endpoint's default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 0, max = 2))]
@@ -96,6 +105,26 @@ pub enum Runtime {
         #[schemars(length(min = 1))]
         replies: Vec<ScriptedReply>,
     },
+}
+
+/// A model that is asked in place of another. What it does not say is as it is there.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Fallback {
+    /// The model's name.
+    pub model: Name,
+    /// Where its endpoint is, if it is another. Key and headers are then not those of the other one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_url: Option<Name>,
+    /// The environment variable that holds its key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_key_env: Option<Name>,
+    /// What is sent along with every request.
+    #[serde(default, skip_serializing_if = "Headers::is_empty")]
+    pub headers: Headers,
+    /// Whether the endpoint may be one of plain http on another machine.
+    #[serde(default)]
+    pub allow_plain_http: bool,
 }
 
 fn default_stream() -> bool {

@@ -8,7 +8,10 @@ use super::Faults;
 use crate::{
     agent::{Agents, build},
     compile::{Workflow, tools::Reached},
-    contract::{endpoint::Header, runtime::Runtime},
+    contract::{
+        endpoint::{Header, Headers},
+        runtime::Runtime,
+    },
     diagnostic::{Code, Diagnostic, File},
     lane::Limits,
     recording::{Recorder, Replay},
@@ -92,25 +95,38 @@ pub(super) fn secrets(workflow: &Workflow) -> Vec<String> {
     let mut names: Vec<&str> = vec!["OPENAI_API_KEY"];
     for agent in workflow.agents.values() {
         match &agent.runtime {
-            Runtime::Openai { api_key_env, .. } => names.extend(api_key_env.as_deref()),
+            Runtime::Openai {
+                api_key_env,
+                headers,
+                fallback,
+                ..
+            } => {
+                names.extend(api_key_env.as_deref());
+                names.extend(variables(headers));
+                for it in fallback {
+                    names.extend(it.api_key_env.as_deref());
+                    names.extend(variables(&it.headers));
+                }
+            }
             Runtime::Command { env, .. } => names.extend(env.iter().map(|it| &**it).filter(is_key)),
             _ => (),
         }
     }
-    names.extend(workflow.tools.env.iter().map(|it| &**it).filter(is_key));
     for server in &workflow.tools.servers {
         if let Reached::Url { headers, .. } = &server.reached {
-            names.extend(headers.values().filter_map(of_header));
+            names.extend(variables(headers));
         }
     }
+    names.extend(workflow.tools.env.iter().map(|it| &**it).filter(is_key));
     names.iter().filter_map(|it| env::var(it).ok()).collect()
 }
 
-fn of_header(header: &Header) -> Option<&str> {
-    match header {
+/// The variables that headers are taken from.
+fn variables(headers: &Headers) -> impl Iterator<Item = &str> {
+    headers.values().filter_map(|it| match it {
+        Header::Variable(it) => Some(it.env.as_str()),
         Header::Text(_) => None,
-        Header::Variable(it) => Some(&it.env),
-    }
+    })
 }
 
 /// Whether a variable's name says that its value is a secret.

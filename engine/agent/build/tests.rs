@@ -105,6 +105,34 @@ fn addresses() {
 }
 
 #[test]
+fn what_is_sent_along() {
+    let with = |more: serde_json::Value, expected| {
+        let mut runtime = json!({ "kind": "openai", "model": "m" });
+        let fields = more.as_object().unwrap().clone();
+        runtime.as_object_mut().unwrap().extend(fields);
+        check(runtime, &[("OPENAI_API_KEY", "sk-1")], expected);
+    };
+    let plain = json!({ "base_url": "http://10.0.0.1/v1", "allow_plain_http": true });
+    with(plain, expect!["ready"]);
+    with(json!({ "headers": { "X-Team": "a" } }), expect!["ready"]);
+    with(
+        json!({ "headers": { "Authorization": "Bearer 1" } }),
+        expect![[r#"BadHeader(Written { name: "Authorization" })"#]],
+    );
+    with(
+        json!({ "headers": { "X": { "env": "NOWHERE" } } }),
+        expect![[r#"BadHeader(Missing { variable: "NOWHERE" })"#]],
+    );
+    let elsewhere =
+        json!({ "model": "n", "base_url": "https://n.example", "api_key_env": "NOWHERE" });
+    with(
+        json!({ "fallback": [elsewhere] }),
+        expect![[r#"MissingKey { variable: "NOWHERE" }"#]],
+    );
+    with(json!({ "fallback": [{ "model": "n" }] }), expect!["ready"]);
+}
+
+#[test]
 fn template_files() {
     let missing = json!({ "kind": "template", "template_file": "t.j2" });
     check(

@@ -4,11 +4,12 @@ use serde_json::Value;
 
 use super::{
     super::Usage,
-    http::{HttpFailure, without_key},
+    http::HttpFailure,
     talk::{Heard, Wanted},
 };
 use crate::{
     accept::{Failure, Rejection},
+    endpoint::Secrets,
     prompt::cut,
 };
 
@@ -19,25 +20,25 @@ const MAX_REFUSAL: usize = 500;
 ///
 /// # Errors
 /// There is none, or it is empty, cut off or a refusal. What it used is counted all the same.
-pub(super) fn read(answer: &Value, key: &str) -> Result<(Heard, Usage), Rejection> {
+pub(super) fn read(answer: &Value, secrets: &Secrets) -> Result<(Heard, Usage), Rejection> {
     let usage = usage(answer);
-    match message(answer, key) {
+    match message(answer, secrets) {
         Ok(heard) => Ok((heard, usage)),
         Err(rejection) => Err(Rejection { usage, ..rejection }),
     }
 }
 
-fn message(answer: &Value, key: &str) -> Result<Heard, Rejection> {
+fn message(answer: &Value, secrets: &Secrets) -> Result<Heard, Rejection> {
     let Some(choice) = answer.pointer("/choices/0") else {
         return Err(match answer.get("error").filter(|it| !it.is_null()) {
             // Some gateways say so with the status of success.
-            Some(error) => HttpFailure::in_success(error, answer).rejection(key),
+            Some(error) => HttpFailure::in_success(error, answer).rejection(secrets),
             None => Rejection::new(Failure::Empty, "the endpoint's answer has no choices"),
         });
     };
     let text = content(choice);
     if let Some(reason) = choice.pointer("/message/refusal").and_then(Value::as_str) {
-        return Err(refusal(reason, key));
+        return Err(refusal(reason, secrets));
     }
     match choice.get("finish_reason").and_then(Value::as_str) {
         Some("length") => return Err(cut_off(&text)),
@@ -51,8 +52,8 @@ fn message(answer: &Value, key: &str) -> Result<Heard, Rejection> {
     Ok(Heard { text, calls })
 }
 
-pub(super) fn refusal(reason: &str, key: &str) -> Rejection {
-    let reason = without_key(reason, key);
+pub(super) fn refusal(reason: &str, secrets: &Secrets) -> Rejection {
+    let reason = secrets.hide(reason);
     let message = format!("the model declined: {}", cut(&reason, MAX_REFUSAL));
     Rejection::new(Failure::Refused, message)
 }

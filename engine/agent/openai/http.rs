@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::{later, meaning, stream};
 use crate::{
     accept::{Failure, Rejection},
+    endpoint::Secrets,
     prompt::cut,
 };
 
@@ -107,8 +108,8 @@ impl HttpFailure {
     }
 
     /// What it means for the attempt.
-    pub(super) fn rejection(&self, key: &str) -> Rejection {
-        let said = without_key(&self.said, key);
+    pub(super) fn rejection(&self, secrets: &Secrets) -> Rejection {
+        let said = secrets.hide(&self.said);
         let mut message = format!("the endpoint answered with status {}", self.status);
         if !said.is_empty() {
             message.push_str(&format!(": {}", cut(&said, MAX_SAID)));
@@ -122,14 +123,6 @@ impl HttpFailure {
         let mut rejection = Rejection::new(self.failure, message);
         rejection.retry_after = self.retry_after.map(|it| it.min(later::LONGEST));
         rejection
-    }
-}
-
-/// What an endpoint said, which may quote the key it was sent.
-pub(super) fn without_key(said: &str, key: &str) -> String {
-    match key {
-        "" => said.to_owned(),
-        key => said.replace(key, "[key]"),
     }
 }
 
@@ -201,11 +194,11 @@ impl fmt::Display for HttpFailure {
 impl std::error::Error for HttpFailure {}
 
 /// What an error of the client means for the attempt. Its own text is not passed on: it may hold the address, or the answer.
-pub(super) fn rejection(error: &OpenAIError, key: &str) -> Rejection {
+pub(super) fn rejection(error: &OpenAIError, secrets: &Secrets) -> Rejection {
     match error {
         OpenAIError::Boxed(inner) => {
             if let Some(failure) = inner.downcast_ref::<HttpFailure>() {
-                failure.rejection(key)
+                failure.rejection(secrets)
             } else if let Some(failure) = inner.downcast_ref::<TooLong>() {
                 Rejection::new(Failure::TooLong, failure.to_string())
             } else if let Some(failure) = inner.downcast_ref::<Silent>() {

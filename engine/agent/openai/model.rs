@@ -15,10 +15,7 @@ use async_openai::{
     config::{Config, OpenAIConfig},
     error::OpenAIError,
 };
-use reqwest::{
-    Url,
-    header::{HeaderMap, HeaderValue},
-};
+use reqwest::{Url, header::HeaderValue};
 use serde_json::{Value, json};
 
 use super::{
@@ -26,14 +23,19 @@ use super::{
     answer, chat, http,
     talk::{Heard, Talk, plain},
 };
-use crate::{accept::Rejection, contract::runtime::Structured, endpoint, shape::Shape};
+use crate::{
+    accept::Rejection,
+    contract::{endpoint::Headers, runtime::Structured},
+    endpoint::{self, Secrets},
+    shape::Shape,
+};
 
 const OPENAI: &str = "https://api.openai.com/v1";
 /// The longest name of a schema that OpenAI takes.
 const MAX_NAME: usize = 64;
 
 /// How a model is asked.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Settings<'a> {
     /// Without it, the environment variable `MOZAIKS_MODEL`.
     pub model: Option<&'a str>,
@@ -41,6 +43,8 @@ pub struct Settings<'a> {
     pub base_url: Option<&'a str>,
     /// Without it, `OPENAI_API_KEY`.
     pub api_key_env: Option<&'a str>,
+    pub headers: &'a Headers,
+    pub allow_plain_http: bool,
     pub temperature: Option<f64>,
     pub max_output_tokens: Option<NonZeroU64>,
     pub structured: Structured,
@@ -65,8 +69,9 @@ pub(super) struct Model {
     pub(super) max_tool_rounds: usize,
     /// Whether the endpoint takes `stream_options`, as far as it is known.
     takes_options: AtomicBool,
-    /// Empty if there is none.
-    key: Arc<str>,
+    /// The key, and what else must not be shown.
+    secrets: Secrets,
+    pub(super) name: Arc<str>,
 }
 
 impl Model {
@@ -74,7 +79,11 @@ impl Model {
         let url = address(settings, env)?;
         let key = key(settings, env, &url)?;
         let body = body(settings, env, &url)?;
-        let http = endpoint::client(HeaderMap::new());
+        let name = body["model"].as_str().unwrap_or_default().into();
+        let mut secrets = Secrets::default();
+        secrets.add(&key);
+        let headers = endpoint::headers(settings.headers, env, &mut secrets)?;
+        let http = endpoint::client(headers);
         let http = http.map_err(|error| endpoint::bad(&url, error.to_string()))?;
         // Nothing is taken from the environment but what `env` gives.
         let config = OpenAIConfig::new()
@@ -94,7 +103,8 @@ impl Model {
             idle_timeout: settings.idle_timeout,
             max_tool_rounds: settings.max_tool_rounds,
             takes_options: AtomicBool::new(true),
-            key: key.into(),
+            secrets,
+            name,
         })
     }
 
@@ -138,8 +148,8 @@ impl Model {
             Some(answer) => answer,
             None => ask(plain).await,
         };
-        let answer = answer.map_err(|error| http::rejection(&error, &self.key))?;
-        answer::read(&answer, &self.key)
+        let answer = answer.map_err(|error| http::rejection(&error, &self.secrets))?;
+        answer::read(&answer, &self.secrets)
     }
 
     fn body(&self, talk: &Talk<'_>) -> Value {
@@ -170,7 +180,7 @@ fn address(settings: &Settings<'_>, env: &Env) -> Result<Url, BuildError> {
     let given = settings.base_url.map(str::to_owned);
     let given = given.or_else(|| env.text("OPENAI_BASE_URL"));
     let given = given.unwrap_or_else(|| OPENAI.to_owned());
-    Ok(endpoint::address(&given, false)?)
+    Ok(endpoint::address(&given, settings.allow_plain_http)?)
 }
 
 fn key(settings: &Settings<'_>, env: &Env, url: &Url) -> Result<String, BuildError> {

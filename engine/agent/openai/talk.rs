@@ -3,7 +3,7 @@
 //! **Invariant:** whatever a model calls, however it writes that, is answered with a result; only the number of rounds
 //! is limited.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::Value;
 
@@ -66,10 +66,22 @@ impl Wanted {
     }
 }
 
-/// Asks to the end.
-pub(super) async fn hold(model: &Model, request: &Request) -> Result<Reply, Rejection> {
+/// Whose trouble another endpoint, or another model, may not have.
+const ELSEWHERE: [Failure; 8] = [
+    Failure::RateLimited,
+    Failure::Quota,
+    Failure::Overloaded,
+    Failure::Timeout,
+    Failure::IdleTimeout,
+    Failure::Connection,
+    Failure::Authentication,
+    Failure::NotFound,
+];
+
+/// Asks to the end: the first model, and where its endpoint is the trouble, the next goes on.
+pub(super) async fn hold(models: &[Model], request: &Request) -> Result<Reply, Rejection> {
     let mut used = Usage::default();
-    match talk(model, request, &mut used).await {
+    match talk(models, request, &mut used).await {
         Ok(reply) => Ok(Reply {
             usage: used,
             ..reply
@@ -81,7 +93,7 @@ pub(super) async fn hold(model: &Model, request: &Request) -> Result<Reply, Reje
     }
 }
 
-async fn talk(model: &Model, request: &Request, used: &mut Usage) -> Result<Reply, Rejection> {
+async fn talk(models: &[Model], request: &Request, used: &mut Usage) -> Result<Reply, Rejection> {
     let toolbox = request.tools.as_deref();
     let mut bench = toolbox.map(Bench::new);
     let tools = match toolbox {
@@ -97,18 +109,30 @@ async fn talk(model: &Model, request: &Request, used: &mut Usage) -> Result<Repl
         rounds: Vec::new(),
     };
     let mut left = MAX_RESULTS;
+    let mut models = models.iter();
+    let mut failed = Failed::default();
+    let mut model = models.next().ok_or_else(|| failed.rejection())?;
     loop {
         let said = model.ask(&talk).await;
         let usage = said.as_ref().map_or_else(|it| it.usage, |it| it.1);
         used.add(usage);
         request.witness.uses(usage);
-        let (heard, _) = said?;
+        let heard = match said {
+            Ok((heard, _)) => heard,
+            Err(rejection) if ELSEWHERE.contains(&rejection.failure) => {
+                failed.add(&model.name, rejection);
+                model = models.next().ok_or_else(|| failed.rejection())?;
+                continue;
+            }
+            Err(rejection) => return Err(rejection),
+        };
         let Some(bench) = bench.as_mut().filter(|_| !heard.calls.is_empty()) else {
             if heard.text.trim().is_empty() {
                 return Err(answer::empty());
             }
             return Ok(Reply {
                 text: capped(heard.text, request)?,
+                model: Some(Arc::clone(&model.name)),
                 calls: bench.map(|it| it.calls).unwrap_or_default(),
                 ..Reply::default()
             });
@@ -142,6 +166,37 @@ async fn talk(model: &Model, request: &Request, used: &mut Usage) -> Result<Repl
             results.push(result);
         }
         talk.rounds.push(Round { heard, results });
+    }
+}
+
+/// What came of asking those who did not answer.
+#[derive(Default)]
+struct Failed(Vec<(Arc<str>, Rejection)>);
+
+impl Failed {
+    fn add(&mut self, model: &Arc<str>, rejection: Rejection) {
+        self.0.push((Arc::clone(model), rejection));
+    }
+
+    /// As long as one of them may answer another time, it is worth another attempt.
+    fn rejection(&mut self) -> Rejection {
+        let all: Vec<String> = self
+            .0
+            .iter()
+            .map(|(name, it)| format!("`{name}`: {it}"))
+            .collect();
+        let is_worth_it = |it: &&(Arc<str>, Rejection)| it.1.failure.is_worth_a_retry();
+        let chosen = self.0.iter().find(is_worth_it).or(self.0.last());
+        let chosen = chosen.map(|it| it.1.clone());
+        let chosen =
+            chosen.unwrap_or_else(|| Rejection::new(Failure::NotFound, "there is no model"));
+        match all.len() {
+            0 | 1 => chosen,
+            _ => Rejection {
+                message: all.join("; "),
+                ..chosen
+            },
+        }
     }
 }
 

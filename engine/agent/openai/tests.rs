@@ -11,6 +11,7 @@ use tokio::{
 use super::super::{Agent, Request, Usage, env::Env, testing};
 use crate::{accept::Failure, shape};
 
+mod fallback;
 mod streams;
 mod tools;
 

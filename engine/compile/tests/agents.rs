@@ -125,3 +125,36 @@ conveyors:
         "#]],
     );
 }
+
+#[test]
+fn what_a_runtime_does_not_say_of_its_endpoint_the_workflow_says() {
+    fn show(workflow: &Workflow) -> String {
+        let agents = workflow.agents.values().map(|it| {
+            let runtime = serde_json::to_value(&it.runtime).expect("it is data");
+            let fields = ["model", "base_url", "api_key_env", "headers", "fallback"];
+            let fields = fields.map(|it| runtime[it].to_string()).join(" ");
+            format!("{} {fields}\n", it.name)
+        });
+        agents.collect()
+    }
+    check(
+        "\
+=== orchestrator
+initial_agent: A
+defaults: {runtime: {kind: openai, model: m, base_url: 'https://a.example', api_key_env: K, headers: {X: y}, fallback: [{model: n}]}}
+=== agents
+agents:
+  - {name: A, system_message: x}
+  - {name: B, system_message: x, runtime: {kind: openai, temperature: 0}}
+  - {name: C, system_message: x, runtime: {kind: openai, model: o}}
+  - {name: D, system_message: x, runtime: {kind: openai, base_url: 'https://b.example'}}
+",
+        show,
+        expect![[r#"
+            A "m" "https://a.example" "K" {"X":"y"} [{"model":"n","allow_plain_http":false}]
+            B "m" "https://a.example" "K" {"X":"y"} [{"model":"n","allow_plain_http":false}]
+            C "o" "https://a.example" "K" {"X":"y"} null
+            D null "https://b.example" null null null
+        "#]],
+    );
+}

@@ -59,11 +59,11 @@ fn completion(message: Value, reason: &str) -> String {
     ok(json!({ "choices": [choice], "usage": usage }))
 }
 
-fn says(text: &str) -> String {
+pub(super) fn says(text: &str) -> String {
     completion(json!({ "content": text }), "stop")
 }
 
-fn calls(calls: &[(&str, &str)]) -> String {
+pub(super) fn calls(calls: &[(&str, &str)]) -> String {
     let calls = calls.iter().map(|(name, arguments)| {
         json!({ "id": format!("id-{name}"), "type": "function", "function": { "name": name, "arguments": arguments } })
     });
