@@ -42,7 +42,7 @@ impl Agent for OpenAi {
     }
 
     fn model(&self) -> Option<&str> {
-        self.model.name()
+        self.models.first().map(|it| &*it.name)
     }
 
     fn ask(&self, request: Request) -> Answer {

@@ -71,6 +71,7 @@ pub(super) struct Model {
     takes_options: AtomicBool,
     /// The key, and what else must not be shown.
     secrets: Secrets,
+    /// What the endpoint knows it by.
     pub(super) name: Arc<str>,
 }
 
@@ -111,11 +112,6 @@ impl Model {
     /// What its answers follow from that no request says.
     pub(super) fn identity(&self) -> String {
         format!("{} {}", self.config.api_base(), self.body)
-    }
-
-    /// What the endpoint knows it by.
-    pub(super) fn name(&self) -> Option<&str> {
-        self.body["model"].as_str()
     }
 
     /// Asks once, and says what was used.
