@@ -12,7 +12,7 @@ use super::{
     Agent, Agents,
     command::{Command, Invocation},
     env::Env,
-    openai::{OpenAi, Settings},
+    openai::{Known, OpenAi, Settings},
     scripted::Scripted,
     template::Template,
 };
@@ -71,11 +71,12 @@ pub fn all(workflow: &Workflow) -> Result<Agents, Vec<Diagnostic>> {
 /// What keeps agents from being asked, all of it.
 pub fn all_but(workflow: &Workflow, mut agents: Agents) -> Result<Agents, Vec<Diagnostic>> {
     let mut faults = Vec::new();
+    let known = Known::default();
     for spec in workflow.agents.values() {
         if agents.contains_key(&*spec.name) {
             continue;
         }
-        match build(&spec.runtime, &spec.home, &Env::Process) {
+        match build(&spec.runtime, &spec.home, &Env::Process, &known) {
             Ok(agent) => {
                 agents.insert(spec.name.to_string(), agent);
             }
@@ -96,7 +97,7 @@ pub fn check(spec: &AgentSpec) -> Result<(), Diagnostic> {
     let nothing = Env::Fixed(BTreeMap::new());
     match &spec.runtime {
         Runtime::Template { .. } => {
-            let built = build(&spec.runtime, &spec.home, &nothing);
+            let built = build(&spec.runtime, &spec.home, &nothing, &Known::default());
             built.map(|_| ()).map_err(|error| error.of(spec))
         }
         Runtime::Openai {
@@ -124,11 +125,16 @@ pub fn check(spec: &AgentSpec) -> Result<(), Diagnostic> {
     }
 }
 
-/// One agent. Relative paths of its runtime start at `home`.
+/// One agent. Relative paths of its runtime start at `home`. What it finds out of endpoints is added to `known`.
 ///
 /// # Errors
 /// What keeps it from being asked.
-pub fn build(runtime: &Runtime, home: &Path, env: &Env) -> Result<Arc<dyn Agent>, BuildError> {
+pub fn build(
+    runtime: &Runtime,
+    home: &Path,
+    env: &Env,
+    known: &Known,
+) -> Result<Arc<dyn Agent>, BuildError> {
     match runtime {
         Runtime::Openai {
             provider: _,
@@ -162,7 +168,7 @@ pub fn build(runtime: &Runtime, home: &Path, env: &Env) -> Result<Arc<dyn Agent>
             };
             let others = fallback.iter().map(|it| instead(&first, it));
             let all: Vec<Settings<'_>> = [first.clone()].into_iter().chain(others).collect();
-            Ok(Arc::new(OpenAi::new(&all, env)?))
+            Ok(Arc::new(OpenAi::new(&all, env, known)?))
         }
         Runtime::Command {
             provider: _,

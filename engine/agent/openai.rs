@@ -10,12 +10,14 @@ use super::{Agent, Answer, Request, build::BuildError, env::Env};
 mod answer;
 mod chat;
 mod http;
+mod known;
 mod later;
 mod meaning;
 mod model;
 mod stream;
 mod talk;
 
+pub use known::Known;
 use model::Model;
 pub use model::Settings;
 
@@ -28,8 +30,8 @@ pub struct OpenAi {
 impl OpenAi {
     /// # Errors
     /// There is no model or no key, or the endpoint's address cannot be used.
-    pub fn new(settings: &[Settings<'_>], env: &Env) -> Result<OpenAi, BuildError> {
-        let models = settings.iter().map(|it| Model::new(it, env));
+    pub fn new(settings: &[Settings<'_>], env: &Env, known: &Known) -> Result<OpenAi, BuildError> {
+        let models = settings.iter().map(|it| Model::new(it, env, known));
         let models = models.collect::<Result<_, _>>()?;
         Ok(OpenAi { models })
     }

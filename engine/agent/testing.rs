@@ -8,6 +8,7 @@ use super::{
     Agent, Reply, Request, Witness,
     build::{BuildError, build},
     env::Env,
+    openai::Known,
 };
 use crate::{
     accept::Rejection,
@@ -19,7 +20,7 @@ use crate::{
 /// An agent from its `runtime`, in the folder `home`.
 pub(super) fn agent(runtime: Value, home: &Path, env: &Env) -> Result<Arc<dyn Agent>, BuildError> {
     let runtime: Runtime = serde_json::from_value(runtime).unwrap();
-    build(&runtime, home, env)
+    build(&runtime, home, env, &Known::default())
 }
 
 /// A question outside a batch: `input` is `hello`, and `names` a list.

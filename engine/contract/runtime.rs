@@ -148,10 +148,12 @@ fn default_fuel() -> NonZeroU64 {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Structured {
-    /// By `response_format: json_schema`. The endpoint holds the model to the schema.
+    /// By the first of the others that the endpoint takes and keeps to, which is found out once a run.
     #[default]
-    JsonSchema,
-    /// By `response_format: json_object`. The prompt carries the schema.
+    Auto,
+    /// By a strict JSON Schema. The endpoint holds the model to it.
+    Strict,
+    /// By a promise of some JSON object. The prompt carries the schema.
     JsonObject,
     /// By the prompt alone.
     Prompt,

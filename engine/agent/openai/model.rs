@@ -1,14 +1,6 @@
 //! One model at one endpoint.
 
-use std::{
-    collections::BTreeMap,
-    num::NonZeroU64,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::{collections::BTreeMap, num::NonZeroU64, sync::Arc, time::Duration};
 
 use async_openai::{
     Client,
@@ -21,10 +13,11 @@ use serde_json::{Value, json};
 use super::{
     super::{Usage, build::BuildError, env::Env},
     answer, chat, http,
+    known::{Known, Learnt, Way},
     talk::{Heard, Talk, plain},
 };
 use crate::{
-    accept::Rejection,
+    accept::{Failure, Rejection},
     contract::{endpoint::Headers, runtime::Structured},
     endpoint::{self, Secrets},
     shape::Shape,
@@ -67,8 +60,7 @@ pub(super) struct Model {
     stream: bool,
     idle_timeout: Duration,
     pub(super) max_tool_rounds: usize,
-    /// Whether the endpoint takes `stream_options`, as far as it is known.
-    takes_options: AtomicBool,
+    learnt: Arc<Learnt>,
     /// The key, and what else must not be shown.
     secrets: Secrets,
     /// What the endpoint knows it by.
@@ -76,11 +68,15 @@ pub(super) struct Model {
 }
 
 impl Model {
-    pub(super) fn new(settings: &Settings<'_>, env: &Env) -> Result<Model, BuildError> {
+    pub(super) fn new(
+        settings: &Settings<'_>,
+        env: &Env,
+        known: &Known,
+    ) -> Result<Model, BuildError> {
         let url = address(settings, env)?;
         let key = key(settings, env, &url)?;
         let body = body(settings, env, &url)?;
-        let name = body["model"].as_str().unwrap_or_default().into();
+        let name: Arc<str> = body["model"].as_str().unwrap_or_default().into();
         let mut secrets = Secrets::default();
         secrets.add(&key);
         let headers = endpoint::headers(settings.headers, env, &mut secrets)?;
@@ -103,7 +99,7 @@ impl Model {
             stream: settings.stream,
             idle_timeout: settings.idle_timeout,
             max_tool_rounds: settings.max_tool_rounds,
-            takes_options: AtomicBool::new(true),
+            learnt: known.of(url.as_str(), &name),
             secrets,
             name,
         })
@@ -119,22 +115,66 @@ impl Model {
     /// # Errors
     /// There is no answer, or none that could be read. What it used is counted all the same.
     pub(super) async fn ask(&self, talk: &Talk<'_>) -> Result<(Heard, Usage), Rejection> {
+        let forced = match self.structured {
+            Structured::Strict => Some(Way::Strict),
+            Structured::JsonObject => Some(Way::JsonObject),
+            Structured::Prompt => Some(Way::Prompt),
+            Structured::Auto => None,
+        };
+        let Some(shape) = talk.request.shape.as_deref().filter(|_| forced.is_none()) else {
+            return self.ask_by(forced.unwrap_or(Way::Prompt), talk).await;
+        };
+        let mut way = self.learnt.way();
+        let mut refused = None;
+        loop {
+            match (self.ask_by(way, talk).await, way.next()) {
+                // It may be about something else: then the last way is refused as well, and nothing was learnt.
+                (Err(rejection), Some(next)) if rejection.failure == Failure::BadRequest => {
+                    refused.get_or_insert(rejection);
+                    way = next;
+                }
+                (Err(rejection), _) if rejection.failure == Failure::BadRequest => {
+                    return Err(refused.unwrap_or(rejection));
+                }
+                (answer, _) => {
+                    self.learn(way, shape, &answer);
+                    return answer;
+                }
+            }
+        }
+    }
+
+    /// What an answer says of the endpoint. One that promises a schema and sends what is no JSON object ignores it.
+    fn learn(&self, way: Way, shape: &Shape, answer: &Result<(Heard, Usage), Rejection>) {
+        let Ok((heard, _)) = answer else { return };
+        self.learnt.at_most(way);
+        let is_object = || {
+            let value = serde_json::from_str::<Value>(&heard.text);
+            value.is_ok_and(|it| it.is_object())
+        };
+        let is_bound = way == Way::Strict && shape.strict_schema().is_ok();
+        if is_bound && heard.calls.is_empty() && !is_object() {
+            self.learnt.at_most(Way::JsonObject);
+        }
+    }
+
+    async fn ask_by(&self, way: Way, talk: &Talk<'_>) -> Result<(Heard, Usage), Rejection> {
         let most = talk.request.max_output_bytes;
         let once = http::Once::new(self.http.clone(), most, self.idle_timeout);
         let client = Client::build(self.http.clone(), self.config.clone()).with_http_service(once);
         let ask = async |body: Value| -> Result<Value, OpenAIError> {
             client.chat().create_byot(body).await
         };
-        let plain = self.body(talk);
+        let plain = self.body(way, talk);
         let mut answer = None;
-        if plain["stream"] == json!(true) && self.takes_options.load(Relaxed) {
+        if plain["stream"] == json!(true) && self.learnt.takes_options() {
             let mut body = plain.clone();
             if body.get("stream_options").is_none() {
                 body["stream_options"] = json!({ "include_usage": true });
             }
             answer = match ask(body).await {
                 Err(error) if http::is_about(&error, "stream_options") => {
-                    self.takes_options.store(false, Relaxed);
+                    self.learnt.refuses_options();
                     None
                 }
                 other => Some(other),
@@ -148,17 +188,17 @@ impl Model {
         answer::read(&answer, &self.secrets)
     }
 
-    fn body(&self, talk: &Talk<'_>) -> Value {
+    fn body(&self, way: Way, talk: &Talk<'_>) -> Value {
         let mut body = self.body.clone();
         let mut system = talk.request.prompt.system.clone();
         if let Some(shape) = &talk.request.shape {
-            match self.structured {
-                Structured::JsonSchema => body["response_format"] = response_format(shape),
-                Structured::JsonObject => {
+            match way {
+                Way::Strict => body["response_format"] = response_format(shape),
+                Way::JsonObject => {
                     body["response_format"] = json!({ "type": "json_object" });
                     system.push_str(&in_words(shape));
                 }
-                Structured::Prompt => system.push_str(&in_words(shape)),
+                Way::Prompt => system.push_str(&in_words(shape)),
             }
         }
         if !talk.tools.is_empty() {

@@ -8,11 +8,13 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::super::{Agent, Request, Usage, env::Env, testing};
-use crate::{accept::Failure, shape};
+use super::super::{Agent, Usage, env::Env, testing};
+use crate::accept::Failure;
 
 mod fallback;
+mod requests;
 mod streams;
+mod structured;
 mod tools;
 
 const KEY: &str = "sk-test-5EcReT";
@@ -449,52 +451,4 @@ async fn a_response_without_end_is_not_read_to_its_end() {
         expect!["too_long: the endpoint's response is longer than 5242880 bytes"],
     )
     .await;
-}
-
-/// The request that the endpoint gets, without the schema itself.
-async fn sent(more: Value, request: Request) -> String {
-    let body = json!({ "choices": [{ "message": { "content": "hi" } }] });
-    let (url, served) = endpoint(http("200 OK", &body.to_string())).await;
-    model(&url, more).ask(request).await.unwrap();
-    let sent = served.await.unwrap();
-    let (head, body) = sent.split_once("\r\n\r\n").unwrap();
-    assert!(
-        head.starts_with("POST /v1/chat/completions HTTP/1.1\r\n"),
-        "{head}"
-    );
-    assert!(
-        head.to_lowercase()
-            .contains(&format!("authorization: bearer {}", KEY.to_lowercase()))
-    );
-    assert!(
-        !head.to_lowercase().contains("openai-organization"),
-        "{head}"
-    );
-    let mut body: Value = serde_json::from_str(body).unwrap();
-    if let Some(schema) = body.pointer_mut("/response_format/json_schema/schema") {
-        assert!(schema.is_object());
-        *schema = json!("SCHEMA");
-    }
-    let shown = body.to_string();
-    match shown.split_once("JSON Schema:") {
-        Some((before, _)) => format!("{before}..."),
-        None => shown,
-    }
-}
-
-#[tokio::test]
-async fn requests() {
-    expect![[r#"{"model":"m","messages":[{"role":"system","content":"be brief"},{"role":"user","content":"hello"}],"stream":true,"stream_options":{"include_usage":true}}"#]].assert_eq(&sent(json!({}), testing::question()).await);
-    let settings =
-        json!({ "temperature": 0.0, "max_output_tokens": 5, "extra_body": { "seed": 1 } });
-    expect![[r#"{"model":"m","temperature":0.0,"max_tokens":5,"seed":1,"messages":[{"role":"system","content":"be brief"},{"role":"user","content":"hello"}],"stream":true,"stream_options":{"include_usage":true}}"#]].assert_eq(&sent(settings, testing::question()).await);
-
-    expect![[r#"{"model":"m","messages":[{"role":"system","content":"be brief"},{"role":"user","content":"hello"}]}"#]].assert_eq(&sent(json!({ "stream": false }), testing::question()).await);
-
-    let mut request = testing::question();
-    request.prompt.system.clear();
-    request.shape = Some(Arc::new(shape::decomposition_plan(&[])));
-    expect![[r#"{"model":"m","response_format":{"type":"json_schema","json_schema":{"name":"Plan","schema":"SCHEMA","strict":true}},"messages":[{"role":"user","content":"hello"}],"stream":true,"stream_options":{"include_usage":true}}"#]].assert_eq(&sent(json!({}), request.clone()).await);
-    expect![[r#"{"model":"m","response_format":{"type":"json_object"},"messages":[{"role":"system","content":"Answer with one JSON value, and nothing else, that fits this ..."#]].assert_eq(&sent(json!({ "structured": "json_object" }), request.clone()).await);
-    expect![[r#"{"model":"m","messages":[{"role":"system","content":"Answer with one JSON value, and nothing else, that fits this ..."#]].assert_eq(&sent(json!({ "structured": "prompt" }), request).await);
 }
