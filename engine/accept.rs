@@ -18,6 +18,8 @@ pub mod files;
 pub mod read;
 
 pub use failure::{Failure, Whose};
+pub use read::How;
+use read::Reading;
 
 /// An attempt that brought nothing that could be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +72,17 @@ pub struct Output {
     pub files: Vec<EmittedFile>,
     /// Keys of the answer that its model does not know, as JSON pointers. They are not in `value`.
     pub dropped: Vec<String>,
+    /// How it was read, where it was read as JSON.
+    pub read: Option<How>,
+}
+
+/// What the reply of an agent outside a batch says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Said {
+    pub value: Value,
+    /// As in [`Output`].
+    pub dropped: Vec<String>,
+    pub read: Option<How>,
 }
 
 /// A file that an answer carries.
@@ -107,15 +120,27 @@ impl Output {
 ///
 /// # Errors
 /// It is empty, cut off, or not JSON.
-pub fn json(text: &str) -> Result<Value, Rejection> {
-    read(text).map_err(|rejection| rejection.with_answer(text))
+pub fn json(text: &str) -> Result<Said, Rejection> {
+    let reading = read(text).map_err(|rejection| rejection.with_answer(text))?;
+    Ok(Said {
+        value: reading.value,
+        dropped: Vec::new(),
+        read: Some(reading.how),
+    })
 }
 
 /// Reads the reply of an agent outside a batch: a value that fits its model, or a text.
-pub fn turn(text: &str, shape: Option<&Shape>) -> Result<(Value, Vec<String>), Rejection> {
+pub fn turn(text: &str, shape: Option<&Shape>) -> Result<Said, Rejection> {
     match shape {
         Some(shape) => fitted(text, shape),
-        None => Ok((loose(text), Vec::new())),
+        None => {
+            let (value, read) = loose(text);
+            Ok(Said {
+                value,
+                dropped: Vec::new(),
+                read,
+            })
+        }
     }
 }
 
@@ -125,18 +150,20 @@ pub fn task(text: &str, shape: Option<&Shape>, terms: &Terms) -> Result<Output, 
 }
 
 fn judge(text: &str, shape: Option<&Shape>, terms: &Terms) -> Result<Output, Rejection> {
-    let (value, dropped, raw) = match shape {
+    let (value, dropped, raw, read) = match shape {
         Some(shape) => {
-            let raw = read(text)?;
+            let Reading { value: raw, how } = read(text)?;
             let fitted = fit(&raw, shape)?;
-            (fitted.0, fitted.1, raw)
+            (fitted.0, fitted.1, raw, Some(how))
         }
         None if is_blank(text) => return Err(Rejection::new(Failure::Empty, EMPTY)),
         None => {
             // What is no object stands as it was written.
-            let value = Some(loose(text)).filter(Value::is_object);
-            let value = value.unwrap_or_else(|| Value::from(text));
-            (value.clone(), Vec::new(), value)
+            let (value, read) = match loose(text) {
+                (value, read) if value.is_object() => (value, read),
+                _ => (Value::from(text), None),
+            };
+            (value.clone(), Vec::new(), value, read)
         }
     };
     let mut object = match value {
@@ -180,6 +207,7 @@ fn judge(text: &str, shape: Option<&Shape>, terms: &Terms) -> Result<Output, Rej
         value,
         files,
         dropped,
+        read,
     })
 }
 
@@ -201,14 +229,14 @@ fn same(key: &str, stated: Option<&Value>, wanted: &Value) -> Result<(), Rejecti
 }
 
 /// JSON where the text is JSON, else the text.
-fn loose(text: &str) -> Value {
+fn loose(text: &str) -> (Value, Option<How>) {
     match read::read(text) {
         // A value in the middle of prose may be part of the prose.
-        Ok(read::Reading {
+        Ok(Reading {
             value,
-            how: read::How::Strict | read::How::Fenced,
-        }) if value.is_object() || value.is_array() => value,
-        _ => Value::String(text.to_owned()),
+            how: how @ (How::Strict | How::Fenced),
+        }) if value.is_object() || value.is_array() => (value, Some(how)),
+        _ => (Value::String(text.to_owned()), None),
     }
 }
 
@@ -219,12 +247,12 @@ fn is_blank(text: &str) -> bool {
     text.chars().all(is_blank)
 }
 
-fn read(text: &str) -> Result<Value, Rejection> {
+fn read(text: &str) -> Result<Reading, Rejection> {
     if is_blank(text) {
         return Err(Rejection::new(Failure::Empty, EMPTY));
     }
     match read::read(text) {
-        Ok(reading) => Ok(reading.value),
+        Ok(reading) => Ok(reading),
         Err(error) if error.is_cut_off() => {
             Err(Rejection::new(Failure::Truncated, error.to_string()))
         }
@@ -243,8 +271,16 @@ fn fit(value: &Value, shape: &Shape) -> Result<(Value, Vec<String>), Rejection> 
     }
 }
 
-fn fitted(text: &str, shape: &Shape) -> Result<(Value, Vec<String>), Rejection> {
-    let fitted = read(text).and_then(|value| fit(&value, shape));
+fn fitted(text: &str, shape: &Shape) -> Result<Said, Rejection> {
+    let fitted = read(text).and_then(|reading| {
+        let (value, dropped) = fit(&reading.value, shape)?;
+        let read = Some(reading.how);
+        Ok(Said {
+            value,
+            dropped,
+            read,
+        })
+    });
     fitted.map_err(|rejection| rejection.with_answer(text))
 }
 

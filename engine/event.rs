@@ -36,6 +36,12 @@ pub enum RunEvent {
         turn: u32,
         agent: Arc<str>,
         usage: Usage,
+        /// The model that answered, where one did.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        model: Option<Arc<str>>,
+        /// How the answer was read: `strict`, `fence` or `first_value`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        read: Option<&'static str>,
     },
     /// A planner's answer was refused as a whole. It is asked again while `rounds_left` is above zero.
     PlanRejected {
@@ -104,6 +110,12 @@ pub enum RunEvent {
         /// The run that its output was taken from, if nobody was asked.
         #[serde(skip_serializing_if = "Option::is_none")]
         reused: Option<Arc<str>>,
+        /// The model that answered, where one did.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        model: Option<Arc<str>>,
+        /// How the answer was read: `strict`, `fence` or `first_value`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        read: Option<&'static str>,
         usage: Usage,
         files: usize,
     },

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    accept::Output,
+    accept::{How, Output},
     agent::{Agents, Usage},
     budget::Limit,
     compile::{Batch, First, Reads, Workflow, transitions::Next},
@@ -215,6 +215,9 @@ struct Spoken {
     value: Json,
     prompt: crate::prompt::Prompt,
     text: String,
+    /// The model that said it, if one did.
+    model: Option<Arc<str>>,
+    read: Option<How>,
 }
 
 impl Run<'_> {
@@ -321,6 +324,8 @@ impl Run<'_> {
                 value: Json::written(&source.value()),
                 prompt: crate::prompt::Prompt::default(),
                 text: String::new(),
+                model: None,
+                read: None,
             },
             None => self.ask(agent, None, hear).await?,
         };
@@ -329,6 +334,8 @@ impl Run<'_> {
             turn: self.turn,
             agent: Arc::clone(agent),
             usage: self.usage.since(before),
+            model: spoken.model.clone(),
+            read: spoken.read.map(How::as_str),
         });
         if speaks_again {
             return Ok(Turned::Again);

@@ -111,7 +111,7 @@ fn calls_of_models_are_made_written_down_and_shown() {
         says("I looked"),
         calls("look_up", json!({ "word": "fern" })),
         calls("look_up", json!({ "words": [] })),
-        says(&file.to_string()),
+        says(&format!("```json\n{file}\n```")),
     ]);
     let ran = ask(&project, &url, &["W", "--json"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
@@ -150,8 +150,23 @@ fn calls_of_models_are_made_written_down_and_shown() {
         called look_up, failed
           {"words":[]}
           -> the arguments of `look_up` do not fit: Additional properties are not allowed ('words' was unexpected); "word" is a required property"#]].assert_eq(&took(&shown[at..end]));
+    let data = project.run(&["show", &run, "--task", "t", "--json"]).stdout;
+    let data: Value = serde_json::from_str(&data).expect("it is JSON");
+    let attempt = data
+        .pointer("/attempts/0")
+        .or(data.pointer("/0/attempts/0"));
+    let attempt = attempt.expect("there was one");
+    assert_eq!(
+        (&attempt["model"], &attempt["read"]),
+        (&json!("m"), &json!("fence"))
+    );
+    assert!(
+        shown.contains("accepted, by m, read from a fenced block"),
+        "{shown}"
+    );
     let shown = project.run(&["show", &run, "--turn", "1", "--json"]).stdout;
     let shown: Value = serde_json::from_str(&shown).expect("it is JSON");
+    assert_eq!(shown["model"], "m");
     assert_eq!(shown["calls"][0]["tool"], "look_up");
     assert_eq!(shown["calls"][0]["arguments"], json!({ "word": "moss" }));
     let logs = project.run(&["logs", &run]).stdout;

@@ -28,6 +28,17 @@ pub enum How {
     Balanced,
 }
 
+impl How {
+    /// What the journal and the results call it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            How::Strict => "strict",
+            How::Fenced => "fence",
+            How::Balanced => "first_value",
+        }
+    }
+}
+
 /// Why an answer holds no value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadError {

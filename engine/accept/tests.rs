@@ -379,7 +379,13 @@ fn a_task_that_is_held_to_its_paths_writes_all_of_them() {
 fn a_turn_outside_a_batch() {
     let check = |shape: Option<&Shape>, answers: &[&str], expect: Expect| {
         let lines = answers.iter().map(|answer| match turn(answer, shape) {
-            Ok((value, dropped)) => format!("{answer:?} -> {value} dropped {dropped:?}\n"),
+            Ok(said) => {
+                let read = said.read.map(How::as_str);
+                format!(
+                    "{answer:?} -> {} dropped {:?} {read:?}\n",
+                    said.value, said.dropped
+                )
+            }
             Err(rejection) => format!("{answer:?} -- {rejection}\n"),
         });
         expect.assert_eq(&lines.collect::<String>());
@@ -388,17 +394,17 @@ fn a_turn_outside_a_batch() {
         None,
         &["{\"x\": 1}", "7", "so {\"x\": 1}", ""],
         expect![[r#"
-            "{\"x\": 1}" -> {"x":1} dropped []
-            "7" -> "7" dropped []
-            "so {\"x\": 1}" -> "so {\"x\": 1}" dropped []
-            "" -> "" dropped []
+            "{\"x\": 1}" -> {"x":1} dropped [] Some("strict")
+            "7" -> "7" dropped [] None
+            "so {\"x\": 1}" -> "so {\"x\": 1}" dropped [] None
+            "" -> "" dropped [] None
         "#]],
     );
     check(
         Some(&shape()),
         &["{\"text\": \"x\", \"y\": 1}", "words", ""],
         expect![[r#"
-            "{\"text\": \"x\", \"y\": 1}" -> {"task_id":null,"text":"x"} dropped ["/y"]
+            "{\"text\": \"x\", \"y\": 1}" -> {"task_id":null,"text":"x"} dropped ["/y"] Some("strict")
             "words" -- not_json: not JSON: expected value at line 1 column 1, near `words`
             "" -- empty: the answer is empty
         "#]],
@@ -407,7 +413,7 @@ fn a_turn_outside_a_batch() {
     let files = Output::files_of(&file, 1).expect("it can be written");
     assert_eq!(files.len(), 1);
     assert!(Output::files_of(&file, 0).is_err());
-    assert_eq!(json("```\n[1]\n```").expect("it is JSON"), json!([1]));
+    assert_eq!(json("```\n[1]\n```").expect("it is JSON").value, json!([1]));
 }
 
 #[test]

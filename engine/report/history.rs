@@ -51,6 +51,9 @@ pub struct Turn {
     pub calls: Vec<Called>,
     /// What it answered in the end.
     pub answer: Option<Arc<str>>,
+    /// The model that gave it, and how it was read, where that was written down.
+    pub model: Option<String>,
+    pub read: Option<String>,
     pub rejections: Vec<Rejection>,
     /// What was wrong with the plans that were refused.
     pub refusals: Vec<Arc<str>>,
@@ -260,7 +263,11 @@ impl Turn {
             self.agent = Some(agent);
         }
         match (&*entry.kind, &entry.body) {
-            ("answered", answer) => self.answer.clone_from(answer),
+            ("answered", answer) => {
+                self.answer.clone_from(answer);
+                self.model = text(&data["model"]);
+                self.read = text(&data["read"]);
+            }
             ("turn_rejected", _) => self.rejections.push(Rejection::of(entry, data)),
             ("plan_refused", Some(report)) => self.refusals.push(Arc::clone(report)),
             ("batch_begun", Some(plan)) => self.batches.push(Batch::begun(entry, plan)),

@@ -104,7 +104,9 @@ fn of_run(event: &RunEvent) -> Said {
                 format!("{} {why}{next}", inert(agent)),
             )
         }
-        RunEvent::TurnEnded { turn, agent, usage } => {
+        RunEvent::TurnEnded {
+            turn, agent, usage, ..
+        } => {
             let text = format!("{turn}: {} is done{}", inert(agent), tokens(*usage));
             (Level::Verbose, "turn", text)
         }

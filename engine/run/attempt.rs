@@ -8,8 +8,25 @@ use crate::{
     agent::{Agent, Request, Usage},
 };
 
-/// What an attempt comes back with: the usage is counted whether the output is accepted or not.
-pub(super) type Answer = (Usage, Result<Output, Rejection>);
+/// What an attempt comes back with.
+pub(super) struct Answer {
+    /// Counted whether the output is accepted or not.
+    pub(super) usage: Usage,
+    /// The model that answered, if one did.
+    pub(super) model: Option<Arc<str>>,
+    pub(super) output: Result<Output, Rejection>,
+}
+
+impl Answer {
+    /// One that nobody was asked for.
+    pub(super) fn free(output: Result<Output, Rejection>) -> Answer {
+        Answer {
+            usage: Usage::default(),
+            model: None,
+            output,
+        }
+    }
+}
 
 /// One attempt, with all it needs.
 pub(super) struct Asking {
@@ -23,11 +40,16 @@ impl Asking {
     pub(super) async fn make(self, agent: Arc<dyn Agent>) -> Answer {
         let shape = self.request.shape.clone();
         match self.meter.ask(&*agent, self.request).await {
-            Err(rejection) => (rejection.usage, Err(rejection)),
-            Ok(reply) => {
-                let output = accept::task(&reply.text, shape.as_deref(), &self.terms);
-                (reply.usage, output)
-            }
+            Err(rejection) => Answer {
+                usage: rejection.usage,
+                model: None,
+                output: Err(rejection),
+            },
+            Ok(reply) => Answer {
+                usage: reply.usage,
+                model: reply.model,
+                output: accept::task(&reply.text, shape.as_deref(), &self.terms),
+            },
         }
     }
 }

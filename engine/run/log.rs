@@ -20,12 +20,16 @@ use super::{
 };
 use crate::{
     accept::Rejection,
-    agent::{Reply, Usage},
+    agent::Usage,
     journal::{self, Cursor, Entry, Journal, Mark},
     prompt::Prompt,
     schedule::Retry,
     tool::Calls,
 };
+
+mod answers;
+
+pub(super) use answers::Origin;
 
 /// The journal of one run, and its past.
 #[derive(Default)]
@@ -223,17 +227,6 @@ impl Log {
         });
     }
 
-    pub(super) fn answered(&mut self, turn: u32, agent: &str, reply: &Reply) -> anyhow::Result<()> {
-        let mut data = json!({ "turn": turn, "agent": agent, "usage": reply.usage });
-        if reply.calls != Calls::default() {
-            data["called"] = json!(reply.calls.tools);
-            data["set"] = json!(reply.calls.changed);
-        }
-        let text = reply.text.as_str();
-        self.push("answered", data, |it| it.body = Some(text.into()));
-        self.commit()
-    }
-
     pub(super) fn turn_rejected(
         &mut self,
         turn: u32,
@@ -281,26 +274,6 @@ impl Log {
         let mut data = json!({});
         let body = self.told(prompt, &mut data);
         self.about("started", about, data, body);
-    }
-
-    pub(super) fn accepted(
-        &mut self,
-        about: About<'_>,
-        output: &str,
-        usage: Usage,
-        origin: &Origin,
-    ) {
-        let mut data = json!({});
-        if usage != Usage::default() {
-            data["usage"] = json!(usage);
-        }
-        if let Some(key) = &origin.key {
-            data["key"] = json!(key);
-        }
-        if let Some(run) = &origin.run {
-            data["reused"] = json!(&**run);
-        }
-        self.about("accepted", about, data, Some(output.into()));
     }
 
     /// The last output of equal work, and the run it is of.
@@ -468,15 +441,6 @@ pub(super) fn boundary() {
 
 #[cfg(not(debug_assertions))]
 pub(super) fn boundary() {}
-
-/// Where an output comes from.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Origin {
-    /// What equal work has the same of, if the agent's outputs may be taken again.
-    pub(super) key: Option<String>,
-    /// The run that the output was taken from, if nobody was asked.
-    pub(super) run: Option<Arc<str>>,
-}
 
 /// A batch, a task by its place in the plan, and the number of an attempt.
 pub(super) type About<'a> = (&'a Arc<str>, u32, u32);

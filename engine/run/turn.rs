@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use super::{Hear, Run, Spoken, Stop, calls::Ear};
 use crate::{
-    accept::{self, Failure, Rejection},
+    accept::{self, Failure, Rejection, Said},
     agent::Request,
     compile::Reads,
     context::Json,
@@ -49,16 +49,18 @@ impl Run<'_> {
         self.usage.add(recalled.rejected_usage);
         if let Some((text, usage)) = recalled.answer {
             self.usage.add(usage);
-            let value = self.read(agent, &text, &mut |_| ()).map_err(|rejection| {
+            let said = self.read(agent, &text, &mut |_| ()).map_err(|rejection| {
                 let message =
                     format!("the journal's answer of `{agent}` fits no more: {rejection}");
                 Stop::Broken(anyhow::Error::msg(message))
             })?;
             self.take_calls(recalled.calls);
             return Ok(Spoken {
-                value: Json::written(&value),
+                value: Json::written(&said.value),
                 prompt: first,
                 text: String::from(&*text),
+                model: None,
+                read: said.read,
             });
         }
         // What is kept for a planner that is asked again is the prompt as it was before: it is rewritten anew.
@@ -115,13 +117,15 @@ impl Run<'_> {
                 Ok(reply) => {
                     self.usage.add(reply.usage);
                     match self.read(agent, &reply.text, hear) {
-                        Ok(value) => {
-                            self.log.answered(self.turn, agent, &reply)?;
+                        Ok(said) => {
+                            self.log.answered(self.turn, agent, &reply, said.read)?;
                             self.take_calls(reply.calls);
                             return Ok(Spoken {
-                                value: Json::written(&value),
+                                value: Json::written(&said.value),
                                 prompt: first,
                                 text: reply.text,
+                                model: reply.model,
+                                read: said.read,
                             });
                         }
                         Err(rejection) => rejection,
@@ -173,21 +177,21 @@ impl Run<'_> {
         }
     }
 
-    fn read(&self, agent: &str, text: &str, hear: Hear<'_>) -> Result<Value, Rejection> {
+    fn read(&self, agent: &str, text: &str, hear: Hear<'_>) -> Result<Said, Rejection> {
         let spec = &self.workflow.agents[agent];
         let shape = spec.shape.as_deref();
-        let (value, dropped) = match spec.reads {
+        let said = match spec.reads {
             Reads::Model => accept::turn(text, shape)?,
-            Reads::Plan => (accept::json(text)?, Vec::new()),
+            Reads::Plan => accept::json(text)?,
         };
-        if !dropped.is_empty() {
+        if !said.dropped.is_empty() {
             let message = format!(
                 "`{agent}` answered with keys that its model does not have, left out: {}",
-                dropped.join(", ")
+                said.dropped.join(", ")
             );
             hear(&RunEvent::Warning { message });
         }
-        Ok(value)
+        Ok(said)
     }
 
     /// What an agent is asked: the run's input, then what the agent before it said.

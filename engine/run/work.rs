@@ -27,7 +27,7 @@ use super::{
     store::Store,
 };
 use crate::{
-    accept::{EmittedFile, Failure, Output, Rejection, Terms},
+    accept::{EmittedFile, Failure, How, Output, Rejection, Terms},
     agent::{Agents, Request, Usage},
     compile::{AgentSpec, Batch},
     context::{Json, Outputs, TaskFiles, TaskView, View},
@@ -117,7 +117,7 @@ impl Work for Performance<'_> {
         };
         async move {
             match reused {
-                Some(output) => (Usage::default(), Ok(output)),
+                Some(output) => Answer::free(Ok(output)),
                 None => asking.make(agent).await,
             }
         }
@@ -148,22 +148,26 @@ impl Work for Performance<'_> {
 
     fn judge(&mut self, ix: TaskIx, attempt: u32, answer: Ended<Answer>) -> Verdict {
         self.hear_all();
-        let (usage, outcome) = match answer {
+        let answer = match answer {
             Ended::Answered(answer) => answer,
             Ended::Panicked(message) => {
                 let message = format!("the attempt broke inside the engine: {message}");
                 let rejection = Rejection::new(Failure::Internal, message);
-                (Usage::default(), Err(rejection))
+                Answer::free(Err(rejection))
             }
         };
+        let usage = answer.usage;
         self.used[ix.at()].add(usage);
         let warnings = self.spending.warnings();
         warnings.for_each(|it| (self.hear)(&it));
         let attempt = self.fates[ix.at()].before + attempt;
         let about = (&self.batch.id, ix.number(), attempt);
-        match outcome.and_then(|output| self.claim(ix, output)) {
+        let read = answer.output.as_ref().ok().and_then(|it| it.read);
+        match answer.output.and_then(|output| self.claim(ix, output)) {
             Ok(judged) => {
-                let origin = &self.fates[ix.at()].origin;
+                let origin = &mut self.fates[ix.at()].origin;
+                origin.model = answer.model;
+                origin.read = read;
                 self.log
                     .accepted(about, judged.output.text(), usage, origin);
                 self.judged.push(judged);
@@ -299,6 +303,7 @@ impl Performance<'_> {
             value,
             files,
             dropped: Vec::new(),
+            read: None,
         })
     }
 
@@ -422,6 +427,8 @@ impl Performance<'_> {
             },
             attempts: fate.attempts,
             reused: fate.origin.run.clone(),
+            model: fate.origin.model.clone(),
+            read: fate.origin.read.map(How::as_str),
             usage: self.used[ix.at()],
             files: self.n_files[ix.at()],
         }

@@ -39,6 +39,8 @@ pub fn task(turn: u32, batch: &Batch, task: &Task) -> Value {
 pub fn whole_turn(it: &Turn) -> Value {
     let mut value = turn(it);
     value["prompts"] = it.prompts.iter().map(prompt).collect();
+    value["model"] = json!(it.model);
+    value["read"] = json!(it.read);
     value["calls"] = it.calls.iter().map(called).collect();
     value["answer"] = it.answer.as_deref().map_or(Value::Null, json_or_text);
     value
@@ -117,6 +119,8 @@ fn attempt(it: &Attempt) -> Value {
         "prompt": prompt(&it.prompt),
         "calls": it.calls.iter().map(called).collect::<Vec<_>>(),
         "reused": it.reused,
+        "model": it.model,
+        "read": it.read,
         "usage": it.usage,
     })
 }

@@ -38,6 +38,9 @@ pub struct Attempt {
     pub calls: Vec<Called>,
     /// The run that its output was taken from, if nobody was asked.
     pub reused: Option<String>,
+    /// The model that answered, and how its answer was read, where that was written down.
+    pub model: Option<String>,
+    pub read: Option<String>,
     pub came: Came,
 }
 
@@ -106,6 +109,8 @@ impl Task {
             prompt,
             calls: Vec::new(),
             reused: None,
+            model: None,
+            read: None,
             came: Came::UnderWay,
         });
     }
@@ -135,6 +140,8 @@ impl Task {
             attempt.ended_at_ms = Some(entry.at_ms);
             attempt.usage = usage(data);
             attempt.reused = text(&data["reused"]);
+            attempt.model = text(&data["model"]);
+            attempt.read = text(&data["read"]);
             attempt.came = came;
         }
     }

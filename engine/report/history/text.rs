@@ -67,7 +67,8 @@ pub fn whole_turn(it: &Turn) -> String {
     }
     it.calls.iter().for_each(|it| text.push_str(&called(it)));
     if let Some(answer) = &it.answer {
-        text.push_str("\nanswer\n");
+        let came = came_by(&it.model, &it.read);
+        text.push_str(&format!("\nanswer{came}\n"));
         text.push_str(&whole(&pretty(answer)));
     }
     text
@@ -167,7 +168,7 @@ fn attempt(it: &Attempt) -> String {
         Came::CutShort => format!("{head}cut short\n"),
         Came::Output(_) => match &it.reused {
             Some(run) => format!("{head}taken from run {}\n", inert(run)),
-            None => format!("{head}accepted\n"),
+            None => format!("{head}accepted{}\n", came_by(&it.model, &it.read)),
         },
         Came::Rejection(rejection) => {
             let why = format!(
@@ -179,6 +180,17 @@ fn attempt(it: &Attempt) -> String {
             why + &answer.map_or_else(String::new, |it| whole(&pretty(it)))
         }
     }
+}
+
+/// The model of an answer, and how it was read if not as it stood.
+fn came_by(model: &Option<String>, read: &Option<String>) -> String {
+    let model = model.as_deref().map(|it| format!(", by {}", inert(it)));
+    let read = match read.as_deref() {
+        Some("fence") => ", read from a fenced block",
+        Some("first_value") => ", read from amid other text",
+        _ => "",
+    };
+    model.unwrap_or_default() + read
 }
 
 fn rejection(it: &Rejection) -> String {

@@ -49,6 +49,8 @@ fn story() -> Vec<RunEvent> {
         cost: Some(Cost::new(0.0125)),
     };
     let ended = |end: TaskEnd, attempts: u32, files: usize| RunEvent::TaskEnded {
+        model: None,
+        read: None,
         batch: batch.clone(),
         task: task.clone(),
         end,
@@ -90,6 +92,8 @@ fn story() -> Vec<RunEvent> {
             retry_in_ms: Some(1500),
         },
         RunEvent::TurnEnded {
+            model: None,
+            read: None,
             turn: 1,
             agent: "Planner".into(),
             usage,

@@ -72,6 +72,8 @@ fn retried(task: &str) -> RunEvent {
 
 fn ended(task: &str, end: TaskEnd) -> RunEvent {
     RunEvent::TaskEnded {
+        model: None,
+        read: None,
         batch: "chunks".into(),
         task: task.into(),
         end,
@@ -117,7 +119,16 @@ fn a_turn_is_seen_while_it_lasts() {
         [  7.0s] retried   Planner attempt 1: not_json: not JSON; attempt 2 in 1.0s
           turn 1  Planner     7s  attempt 2"#]]);
     let usage = Usage::default();
-    theatre.at(9, [RunEvent::TurnEnded { turn, agent, usage }]);
+    theatre.at(
+        9,
+        [RunEvent::TurnEnded {
+            turn,
+            agent,
+            usage,
+            model: None,
+            read: None,
+        }],
+    );
     theatre.check(expect![[r#"
         [  0.0s] turn      1: Planner
         [  7.0s] retried   Planner attempt 1: not_json: not JSON; attempt 2 in 1.0s"#]]);
