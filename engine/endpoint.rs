@@ -76,6 +76,9 @@ pub fn is_loopback(url: &Url) -> bool {
     host == "localhost" || address.is_ok_and(|it: IpAddr| it.is_loopback())
 }
 
+/// The shortest text that is taken for a key wherever it stands: servers that want none are given words such as `none`.
+pub const MIN_KEY_BYTES: usize = 12;
+
 /// Texts that must not be shown.
 #[derive(Clone, Default)]
 pub struct Secrets(Vec<String>);
@@ -84,6 +87,16 @@ impl Secrets {
     pub fn add(&mut self, secret: &str) {
         if !secret.is_empty() {
             self.0.push(secret.to_owned());
+        }
+    }
+
+    /// An answer, which may quote what was sent. What is too short to be a key is left in it: it may be any word.
+    pub fn hide_in_answer(&self, answer: String) -> String {
+        let long = self.0.iter().filter(|it| it.len() >= MIN_KEY_BYTES);
+        let quoted = long.filter(|it| answer.contains(it.as_str()));
+        match quoted.cloned().collect::<Vec<_>>() {
+            quoted if quoted.is_empty() => answer,
+            quoted => Secrets(quoted).hide(&answer),
         }
     }
 

@@ -130,6 +130,7 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
             "compile",
             "contract",
             "diagnostic",
+            "endpoint",
             "prompt",
             "tool",
         ],

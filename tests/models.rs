@@ -4,6 +4,7 @@ use std::{
     fs,
     io::{Read, Write},
     net::TcpListener,
+    path::{Path, PathBuf},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -275,4 +276,67 @@ fn models_call_tools_of_servers_that_end_with_the_run() {
         assert!(begun.elapsed() < Duration::from_secs(20), "it lives on");
         thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Every file below a folder that has a text in it.
+fn with_text(folder: &Path, text: &str, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("it is a folder").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            with_text(&path, text, found);
+        } else {
+            let bytes = fs::read(&path).expect("it can be read");
+            if bytes.windows(text.len()).any(|it| it == text.as_bytes()) {
+                found.push(path);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_key_is_sent_to_its_endpoint_and_stands_nowhere_else() {
+    const KEY: &str = "sk-quite-secret-0123456789";
+    let project = Project::of(FILES);
+    let file = json!({ "task_id": "t", "files": [{ "filename": "a", "content": format!("it is {KEY}") }] });
+    // An endpoint that says the key in every way it can: as an answer, to a tool, in a file.
+    let (url, served) = endpoint(vec![
+        calls("look_up", json!({ "word": KEY })),
+        says(&format!("your key is {KEY}")),
+        says(&file.to_string()),
+    ]);
+    let variables = [
+        ("OPENAI_BASE_URL", &*url),
+        ("MOZAIKS_MODEL", "m"),
+        ("OPENAI_API_KEY", KEY),
+    ];
+    let mut said = String::new();
+    let more = [
+        "--events",
+        "events.jsonl",
+        "--record",
+        "tape.jsonl",
+        "--out",
+        "out",
+        "--verbose",
+        "--json",
+    ];
+    let ran = project.run_with(&variables, &[&["W"], &more[..]].concat());
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    said += &(ran.stdout + &ran.stderr);
+    served.join().expect("all was asked");
+    let id = run_id(&project);
+    for arguments in [
+        &["show", &id, "--task", "t"][..],
+        &["show", &id, "--turn", "1"],
+        &["show", &id, "--events"],
+        &["logs", &id],
+    ] {
+        let ran = project.run_with(&variables, arguments);
+        said += &(ran.stdout + &ran.stderr);
+    }
+    assert!(said.contains("[key]"), "what was said can be seen: {said}");
+    assert!(!said.contains(KEY), "{said}");
+    let mut found = Vec::new();
+    with_text(&project.path("."), KEY, &mut found);
+    assert_eq!(found, Vec::<PathBuf>::new());
 }

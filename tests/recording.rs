@@ -74,7 +74,7 @@ fn asked(project: &Project) -> String {
 fn recorded() -> (Project, Ran) {
     let project = Project::of(FILES);
     let ran = project.run_with(
-        &[("THE_TOKEN", "sesame42")],
+        &[("THE_TOKEN", "open-sesame-42")],
         &["W", "--input", "go", "--record", "tape.jsonl", "--json"],
     );
     assert_eq!(ran.code, 3, "{}", ran.stderr);
@@ -113,7 +113,7 @@ fn a_replayed_run_is_the_recorded_one_and_asks_nobody() {
         assert_eq!(asked(&project), before);
     }
     let tape = fs::read_to_string(project.path("tape.jsonl")).expect("it was recorded");
-    assert!(!tape.contains("sesame42"), "{tape}");
+    assert!(!tape.contains("open-sesame-42"), "{tape}");
 }
 
 #[test]

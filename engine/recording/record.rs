@@ -15,6 +15,7 @@ use super::{Asked, Called, Came, Ended, Head, Line, Refusal, VERSION, Who, is_wi
 use crate::{
     agent::{Agent, Agents, Answer, Request},
     compile::Workflow,
+    endpoint::MIN_KEY_BYTES,
     prompt::Prompt,
     tool::{self, OwnCall, Recall, Tape, ToolError},
 };
@@ -55,7 +56,10 @@ impl Recorder {
         let recorder = Recorder {
             path: path.to_owned(),
             draft,
-            secrets: secrets.into_iter().filter(|it| !it.is_empty()).collect(),
+            secrets: secrets
+                .into_iter()
+                .filter(|it| it.len() >= MIN_KEY_BYTES)
+                .collect(),
             out: Mutex::new(Out {
                 file: BufWriter::new(file),
                 broken: None,

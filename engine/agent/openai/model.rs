@@ -185,7 +185,8 @@ impl Model {
             None => ask(plain).await,
         };
         let answer = answer.map_err(|error| http::rejection(&error, &self.secrets))?;
-        answer::read(&answer, &self.secrets)
+        let (heard, usage) = answer::read(&answer, &self.secrets)?;
+        Ok((heard.without(&self.secrets), usage))
     }
 
     fn body(&self, way: Way, talk: &Talk<'_>) -> Value {

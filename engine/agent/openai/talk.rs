@@ -3,7 +3,7 @@
 //! **Invariant:** whatever a model calls, however it writes that, is answered with a result; only the number of rounds
 //! is limited.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, mem, sync::Arc};
 
 use serde_json::Value;
 
@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     accept::{Failure, Rejection},
+    endpoint::Secrets,
     prompt::cut,
     tool::{Bench, Definition},
 };
@@ -43,6 +44,17 @@ pub(super) struct Round {
 pub(super) struct Heard {
     pub(super) text: String,
     pub(super) calls: Vec<Wanted>,
+}
+
+impl Heard {
+    /// Without what must not be shown.
+    pub(super) fn without(mut self, secrets: &Secrets) -> Heard {
+        self.text = secrets.hide_in_answer(self.text);
+        for call in &mut self.calls {
+            call.arguments = secrets.hide_in_answer(mem::take(&mut call.arguments));
+        }
+        self
+    }
 }
 
 /// A call that a model asks for.
