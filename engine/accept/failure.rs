@@ -191,17 +191,22 @@ mod tests {
             (true, false) => "yes",
             (false, _) => "no",
         };
+        let waits = match (again, whose) {
+            ("no", _) => "nobody",
+            (_, Whose::Endpoints) => "everybody who asks it",
+            _ => "the task",
+        };
         let whose = match whose {
             Whose::Endpoints => "the endpoint",
             Whose::Tasks => "the task",
             Whose::Runs => "the run",
         };
-        format!("| `{word}` | {meaning} | {again} | {whose} |\n")
+        format!("| `{word}` | {meaning} | {again} | {waits} | {whose} |\n")
     }
 
     #[test]
     fn the_readme_has_the_table() {
-        let head = "| kind | what happened | tried again | concerns |\n|---|---|---|---|\n";
+        let head = "| kind | what happened | tried again | who waits | concerns |\n|---|---|---|---|---|\n";
         let table = format!("{head}{}\n", Failure::ALL.map(row).concat());
         let readme = include_str!("../../README.md");
         assert!(
