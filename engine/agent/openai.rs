@@ -1,4 +1,4 @@
-//! A model behind an OpenAI-compatible endpoint: chat completions.
+//! A model behind an OpenAI-compatible endpoint: chat completions, or responses.
 //!
 //! **Invariant:** the key is in the request's header and nowhere else: in no message, error or event.
 //! **Invariant:** whether to try again is the engine's decision. The client's own retries are off.
@@ -14,6 +14,7 @@ mod known;
 mod later;
 mod meaning;
 mod model;
+mod responses;
 mod stream;
 mod talk;
 

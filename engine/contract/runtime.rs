@@ -12,7 +12,7 @@ use super::{endpoint::Headers, name::Name};
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Runtime {
-    /// A model behind an OpenAI-compatible endpoint (chat completions).
+    /// A model behind an OpenAI-compatible endpoint.
     #[schemars(title = "openai")]
     Openai {
         /// The provider whose limits and prices hold, and whose endpoint it is. Without it, the provider that has this `base_url`.
@@ -27,6 +27,9 @@ pub enum Runtime {
         /// The environment variable that holds the key. Without it, `OPENAI_API_KEY`. A loopback endpoint needs none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         api_key_env: Option<Name>,
+        /// Which of its APIs the endpoint is asked by.
+        #[serde(default)]
+        api: Api,
         /// What is sent along with every request. A secret is taken from the environment.
         #[serde(default, skip_serializing_if = "Headers::is_empty")]
         headers: Headers,
@@ -142,6 +145,17 @@ fn default_tool_rounds() -> u32 {
 
 fn default_fuel() -> NonZeroU64 {
     NonZeroU64::new(50_000_000).expect("not zero")
+}
+
+/// An API of an OpenAI-compatible endpoint.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Api {
+    /// Chat completions, which all of them have.
+    #[default]
+    Chat,
+    /// Responses.
+    Responses,
 }
 
 /// How an endpoint is asked for a structured output.

@@ -49,7 +49,11 @@ fn message(answer: &Value, secrets: &Secrets) -> Result<Heard, Rejection> {
     if text.trim().is_empty() && calls.is_empty() {
         return Err(empty());
     }
-    Ok(Heard { text, calls })
+    Ok(Heard {
+        text,
+        calls,
+        items: Vec::new(),
+    })
 }
 
 pub(super) fn refusal(reason: &str, secrets: &Secrets) -> Rejection {
@@ -103,7 +107,7 @@ fn calls(choice: &Value) -> Vec<Wanted> {
 }
 
 /// Arguments as a text. Some endpoints send the value itself.
-fn written(arguments: Option<&Value>) -> String {
+pub(super) fn written(arguments: Option<&Value>) -> String {
     match arguments {
         Some(Value::String(text)) => text.clone(),
         None | Some(Value::Null) => String::new(),

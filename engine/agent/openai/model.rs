@@ -14,11 +14,15 @@ use super::{
     super::{Usage, build::BuildError, env::Env},
     answer, chat, http,
     known::{Known, Learnt, Way},
+    responses,
     talk::{Heard, Talk, plain},
 };
 use crate::{
     accept::{Failure, Rejection},
-    contract::{endpoint::Headers, runtime::Structured},
+    contract::{
+        endpoint::Headers,
+        runtime::{Api, Structured},
+    },
     endpoint::{self, Secrets},
     shape::Shape,
 };
@@ -36,6 +40,7 @@ pub struct Settings<'a> {
     pub base_url: Option<&'a str>,
     /// Without it, `OPENAI_API_KEY`.
     pub api_key_env: Option<&'a str>,
+    pub api: Api,
     pub headers: &'a Headers,
     pub allow_plain_http: bool,
     pub temperature: Option<f64>,
@@ -56,6 +61,7 @@ pub(super) struct Model {
     config: OpenAIConfig,
     /// What every request says.
     body: Value,
+    api: Api,
     structured: Structured,
     stream: bool,
     idle_timeout: Duration,
@@ -95,6 +101,7 @@ impl Model {
             http,
             config,
             body,
+            api: settings.api,
             structured: settings.structured,
             stream: settings.stream,
             idle_timeout: settings.idle_timeout,
@@ -163,11 +170,15 @@ impl Model {
         let once = http::Once::new(self.http.clone(), most, self.idle_timeout);
         let client = Client::build(self.http.clone(), self.config.clone()).with_http_service(once);
         let ask = async |body: Value| -> Result<Value, OpenAIError> {
-            client.chat().create_byot(body).await
+            match self.api {
+                Api::Chat => client.chat().create_byot(body).await,
+                Api::Responses => client.responses().create_byot(body).await,
+            }
         };
         let plain = self.body(way, talk);
         let mut answer = None;
-        if plain["stream"] == json!(true) && self.learnt.takes_options() {
+        let is_streamed = plain["stream"] == json!(true) && self.api == Api::Chat;
+        if is_streamed && self.learnt.takes_options() {
             let mut body = plain.clone();
             if body.get("stream_options").is_none() {
                 body["stream_options"] = json!({ "include_usage": true });
@@ -185,7 +196,10 @@ impl Model {
             None => ask(plain).await,
         };
         let answer = answer.map_err(|error| http::rejection(&error, &self.secrets))?;
-        let (heard, usage) = answer::read(&answer, &self.secrets)?;
+        let (heard, usage) = match self.api {
+            Api::Chat => answer::read(&answer, &self.secrets),
+            Api::Responses => responses::read(&answer, &self.secrets),
+        }?;
         Ok((heard.without(&self.secrets), usage))
     }
 
@@ -194,22 +208,52 @@ impl Model {
         let mut system = talk.request.prompt.system.clone();
         if let Some(shape) = &talk.request.shape {
             match way {
-                Way::Strict => body["response_format"] = response_format(shape),
+                Way::Strict => self.set_format(&mut body, response_format(shape)),
                 Way::JsonObject => {
-                    body["response_format"] = json!({ "type": "json_object" });
+                    self.set_format(&mut body, json!({ "type": "json_object" }));
                     system.push_str(&in_words(shape));
                 }
                 Way::Prompt => system.push_str(&in_words(shape)),
             }
         }
+        let system = system.trim_start();
+        let tools = match self.api {
+            Api::Chat => {
+                body["messages"] = chat::messages(talk, system);
+                chat::tools(talk)
+            }
+            Api::Responses => {
+                if !system.is_empty() {
+                    body["instructions"] = json!(system);
+                }
+                body["input"] = responses::input(talk);
+                responses::tools(talk)
+            }
+        };
         if !talk.tools.is_empty() {
-            body["tools"] = chat::tools(talk);
+            body["tools"] = tools;
         }
-        body["messages"] = chat::messages(talk, system.trim_start());
         if self.stream && body.get("stream").is_none() {
             body["stream"] = json!(true);
         }
         body
+    }
+
+    /// Where an API wants to be told what the answer has to be.
+    fn set_format(&self, body: &mut Value, mut format: Value) {
+        match self.api {
+            Api::Chat => body["response_format"] = format,
+            Api::Responses => {
+                // The same, a level flatter.
+                if let Value::Object(inner) = format["json_schema"].take() {
+                    format = Value::Object(inner);
+                    format["type"] = json!("json_schema");
+                } else if let Some(fields) = format.as_object_mut() {
+                    fields.remove("json_schema");
+                }
+                body["text"] = json!({ "format": format });
+            }
+        }
     }
 }
 
@@ -242,6 +286,7 @@ fn body(settings: &Settings<'_>, env: &Env, url: &Url) -> Result<Value, BuildErr
     if let Some(limit) = settings.max_output_tokens {
         // OpenAI's newer models refuse the name that all other endpoints know.
         let name = match url.host_str() {
+            _ if settings.api == Api::Responses => "max_output_tokens",
             Some("api.openai.com") => "max_completion_tokens",
             _ => "max_tokens",
         };

@@ -68,6 +68,10 @@ struct Pieces {
     usage: Value,
     error: Option<Value>,
     is_done: bool,
+    /// Of the responses API: what it ended with, and the items before that.
+    response: Option<Value>,
+    items: Vec<Value>,
+    items_length: usize,
 }
 
 impl Pieces {
@@ -90,6 +94,9 @@ impl Pieces {
                 "a piece of the endpoint's stream is not JSON: {error}"
             )))
         })?;
+        if self.hear_response(&mut event, data.len()) {
+            return Ok(());
+        }
         if let Some(error) = event.get_mut("error").filter(|it| !it.is_null()) {
             self.is_done = true;
             self.error = Some(error.take());
@@ -114,6 +121,29 @@ impl Pieces {
             self.finish_reason = reason.cloned().or(self.finish_reason.take());
         }
         Ok(())
+    }
+
+    /// Takes an event of the responses API, if it is one. The last one holds the whole.
+    fn hear_response(&mut self, event: &mut Value, length: usize) -> bool {
+        let Some(kind) = event["type"].as_str() else {
+            return false;
+        };
+        match kind {
+            "response.completed" | "response.incomplete" | "response.failed" => {
+                self.is_done = true;
+                self.response = Some(event["response"].take());
+            }
+            "response.output_item.done" => {
+                self.items_length += length;
+                self.items.push(event["item"].take());
+            }
+            "error" => {
+                self.is_done = true;
+                self.error = Some(event.take());
+            }
+            it => return it.starts_with("response."),
+        }
+        true
     }
 
     /// A piece of a call says by its number which one it is of. Some endpoints number none, and send each whole.
@@ -161,12 +191,21 @@ impl Pieces {
     fn length(&self) -> usize {
         let calls = self.calls.iter();
         let calls = calls.map(|it| it.id.len() + it.name.len() + it.arguments.len());
-        self.content.len() + self.refusal.len() + calls.sum::<usize>()
+        self.items_length + self.content.len() + self.refusal.len() + calls.sum::<usize>()
     }
 
     fn completion(self) -> Result<Value, OpenAIError> {
         if let Some(error) = self.error {
             return Ok(json!({ "error": error }));
+        }
+        if let Some(mut response) = self.response {
+            let has_output = response["output"]
+                .as_array()
+                .is_some_and(|it| !it.is_empty());
+            if !has_output && response.is_object() {
+                response["output"] = Value::Array(self.items);
+            }
+            return Ok(response);
         }
         if !self.is_done && self.finish_reason.is_none() {
             let message = "the endpoint's stream ended before its answer did";

@@ -44,6 +44,8 @@ pub(super) struct Round {
 pub(super) struct Heard {
     pub(super) text: String,
     pub(super) calls: Vec<Wanted>,
+    /// As the endpoint sent it, where that is to go back.
+    pub(super) items: Vec<Value>,
 }
 
 impl Heard {

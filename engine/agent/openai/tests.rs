@@ -13,6 +13,7 @@ use crate::accept::Failure;
 
 mod fallback;
 mod requests;
+mod responses;
 mod streams;
 mod structured;
 mod tools;
