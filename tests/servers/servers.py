@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shutil
 import socket
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import micro_model
 HERE = Path(__file__).resolve().parent
 # Without what they depend on, where the part used here needs none of it.
 PACKAGES = [["--no-deps", "xllamacpp==2026.10.11549"], ["llmock==0.2.2"]]
+AIMOCK = "@copilotkit/aimock@1.43.0"
 STARTS_WITHIN = 60
 
 
@@ -42,17 +44,41 @@ def llama(programs, folder):
 
 
 @contextlib.contextmanager
+def aimock(folder):
+    """A server that answers by what was said. Gives its address, or nothing where there is no npm."""
+    npm = shutil.which("npm")
+    if not npm:
+        yield None
+        return
+    home = folder / "aimock"
+    home.mkdir(parents=True, exist_ok=True)
+    program = home / "node_modules/.bin/llmock"
+    if not program.is_file():
+        subprocess.run([npm, "install", "--silent", "--no-audit", "--no-fund", AIMOCK], cwd=home, check=True)
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
+    command = [program, "-p", str(port), "-f", HERE / "fixtures", "--strict"]
+    with started(command, folder / "aimock.log", None) as process:
+        wait_for(process, f"{address}/__aimock/journal")
+        yield address
+
+
+@contextlib.contextmanager
 def llmock(programs, folder):
     """A server that fails as it is told. Gives its address."""
-    # It does not say which port it took, so it is given one that was free a moment ago.
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     address = f"http://127.0.0.1:{port}"
     command = [programs / "llmock", "serve", "--host", "127.0.0.1", "--port", str(port)]
     with started(command, folder / "llmock.log", None) as process:
         wait_for(process, f"{address}/_llmock/scenario")
         yield address
+
+
+def free_port():
+    """For servers that do not say which port they took: one that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 @contextlib.contextmanager
