@@ -7,7 +7,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    sync::Arc,
+    sync::{Arc, LazyLock},
     time::Duration,
 };
 
@@ -56,8 +56,11 @@ pub struct Tools {
 #[derive(Debug)]
 pub struct Toolbox {
     tools: BTreeMap<Arc<str>, Arc<Tool>>,
-    given: Given,
+    given: LazyLock<Given, Later>,
 }
+
+/// Makes what functions are given.
+type Later = Box<dyn FnOnce() -> Given + Send>;
 
 /// One tool.
 #[derive(Debug)]
@@ -262,20 +265,37 @@ impl Tools {
         auto.cloned().collect()
     }
 
-    /// What an agent's model may call, if anything.
-    pub fn toolbox(&self, agent: &str, given: impl FnOnce() -> Given) -> Option<Arc<Toolbox>> {
+    /// Whether an agent's model may call anything.
+    pub fn has_bound(&self, agent: &str) -> bool {
+        self.of(agent).any(|it| it.spec.bound)
+    }
+
+    /// What an agent's model may call, if anything. What functions are given is made when one is called first: it may be
+    /// large.
+    pub fn toolbox(
+        &self,
+        agent: &str,
+        given: impl FnOnce() -> Given + Send + 'static,
+    ) -> Option<Arc<Toolbox>> {
         let bound = self.of(agent).filter(|it| it.spec.bound);
         let tools: BTreeMap<_, _> = bound
             .map(|it| (Arc::clone(&it.spec.name), Arc::clone(it)))
             .collect();
         (!tools.is_empty()).then(|| {
-            let given = given();
+            let given: Later = Box::new(given);
+            let given = LazyLock::new(given);
             Arc::new(Toolbox { tools, given })
         })
     }
 }
 
 impl Toolbox {
+    /// Whether a tool is a function, which is given more than its arguments.
+    fn is_function(&self, name: &str) -> bool {
+        let tool = self.tools.get(name);
+        tool.is_some_and(|it| matches!(it.way, Way::Function { .. }))
+    }
+
     /// What a model is told of its tools, by name.
     ///
     /// # Errors

@@ -88,21 +88,26 @@ impl Performance<'_> {
     /// What a task's model may call. The tools are given the variables of the run, and the task.
     pub(super) fn toolbox(&self, ix: TaskIx, attempt: u32, view: &View) -> Option<Arc<Toolbox>> {
         let task = &self.plan.tasks()[ix.at()];
-        self.tools.toolbox(&task.agent, || {
-            let view = view.seen_by_tools();
+        // Most agents have no tools, and there are many tasks.
+        if !self.tools.has_bound(&task.agent) {
+            return None;
+        }
+        let view = view.seen_by_tools();
+        let runtime = [
+            ("agent", Value::from(&*task.agent)),
+            ("workflow_name", Value::from(self.workflow)),
+            ("run_id", Value::from(&*self.run)),
+            ("batch_id", Value::from(&*self.batch.id)),
+            ("task_id", Value::from(&*task.id)),
+            ("attempt", Value::from(attempt)),
+        ];
+        let runtime = runtime.map(|(name, it)| (name.to_owned(), it));
+        self.tools.toolbox(&task.agent, move || {
             let value = |it: &str| Some((it.to_owned(), view.get(it)?.into_owned()));
-            let variables = view.names().into_iter().filter_map(value).collect();
-            let runtime = [
-                ("agent", Value::from(&*task.agent)),
-                ("workflow_name", Value::from(self.workflow)),
-                ("run_id", Value::from(&*self.run)),
-                ("batch_id", Value::from(&*self.batch.id)),
-                ("task_id", Value::from(&*task.id)),
-                ("attempt", Value::from(attempt)),
-            ];
-            let runtime = runtime.map(|(name, it)| (name.to_owned(), it));
-            let runtime = runtime.into_iter().collect();
-            Given { variables, runtime }
+            Given {
+                variables: view.names().into_iter().filter_map(value).collect(),
+                runtime: runtime.into_iter().collect(),
+            }
         })
     }
 

@@ -87,7 +87,7 @@ impl Run<'_> {
         let Prompt { system, user } = prompt;
         let rewritten = self
             .tools
-            .rewrite(agent, (system, &user), || self.given(agent));
+            .rewrite(agent, (system, &user), || self.given(agent)());
         let (system, faults) = tokio::select! {
             () = self.cancel.cancelled() => return Err(Stop::Cancelled),
             rewritten = rewritten => rewritten,
@@ -104,7 +104,7 @@ impl Run<'_> {
         let done = match self.log.recall_tool(self.turn, name)? {
             Some(done) => done,
             None => {
-                let given = self.given(agent);
+                let given = self.given(agent)();
                 let begun = Instant::now();
                 let called = tokio::select! {
                     () = self.cancel.cancelled() => return Err(Stop::Cancelled),
@@ -122,23 +122,22 @@ impl Run<'_> {
         Ok(done)
     }
 
-    pub(super) fn given(&self, agent: &str) -> Given {
-        let variables = match self.context.to_value() {
-            Value::Object(variables) => variables,
-            _ => Map::new(),
-        };
+    /// What functions are given, as it is now; made when it is called.
+    pub(super) fn given(&self, agent: &str) -> impl FnOnce() -> Given + Send + use<> {
+        let context = self.context.clone();
         let runtime = [
             ("agent", Value::from(agent)),
             ("workflow_name", Value::from(&*self.workflow.name)),
             ("run_id", Value::from(&*self.id)),
             ("turn", Value::from(self.turn)),
         ];
-        Given {
-            variables,
-            runtime: runtime
-                .map(|(name, it)| (name.to_owned(), it))
-                .into_iter()
-                .collect(),
+        let runtime = runtime.map(|(name, it)| (name.to_owned(), it));
+        move || Given {
+            variables: match context.to_value() {
+                Value::Object(variables) => variables,
+                _ => Map::new(),
+            },
+            runtime: runtime.into_iter().collect(),
         }
     }
 

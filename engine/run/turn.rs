@@ -82,7 +82,7 @@ impl Run<'_> {
                 prompt: prompt.clone(),
                 view: view.clone(),
                 shape: spec.shape.clone(),
-                tools: self.tools.toolbox(agent, || self.given(agent)),
+                tools: self.tools.toolbox(agent, self.given(agent)),
                 timeout: TIMEOUT,
                 max_output_bytes: self.workflow.limits.max_output_bytes,
                 witness: ear.witness(attempt),

@@ -44,7 +44,8 @@ impl Calls {
 #[derive(Debug)]
 pub struct Bench<'a> {
     toolbox: &'a Toolbox,
-    given: Given,
+    /// Not there before a function is called.
+    given: Option<Given>,
     pub calls: Calls,
 }
 
@@ -52,7 +53,7 @@ impl<'a> Bench<'a> {
     pub fn new(toolbox: &'a Toolbox) -> Bench<'a> {
         Bench {
             toolbox,
-            given: toolbox.given.clone(),
+            given: None,
             calls: Calls::default(),
         }
     }
@@ -60,13 +61,24 @@ impl<'a> Bench<'a> {
     /// Makes a call. That it fails is a result as any other.
     pub async fn call(&mut self, tool: &str, arguments: &str) -> Call {
         let begun = Instant::now();
-        let called = self.toolbox.call(tool, arguments, &self.given).await;
+        let called = match self.toolbox.is_function(tool) {
+            true => {
+                let given = self.given.get_or_insert_with(|| self.toolbox.given.clone());
+                self.toolbox.call(tool, arguments, given).await
+            }
+            false => {
+                let nothing = Given::default();
+                self.toolbox.call(tool, arguments, &nothing).await
+            }
+        };
         let took = begun.elapsed();
         let (ok, result) = match called {
             Ok(called) => {
-                let changed = called.changed.iter();
-                let changed = changed.map(|(name, value)| (name.clone(), value.clone()));
-                self.given.variables.extend(changed);
+                if let Some(given) = &mut self.given {
+                    let changed = called.changed.iter();
+                    let changed = changed.map(|(name, value)| (name.clone(), value.clone()));
+                    given.variables.extend(changed);
+                }
                 self.calls.changed.extend(called.changed);
                 (true, called.text)
             }
