@@ -340,3 +340,57 @@ fn a_key_is_sent_to_its_endpoint_and_stands_nowhere_else() {
     with_text(&project.path("."), KEY, &mut found);
     assert_eq!(found, Vec::<PathBuf>::new());
 }
+
+/// Every file of a project, whatever it holds.
+fn everything(folder: &Path, bytes: &mut Vec<u8>) {
+    for entry in fs::read_dir(folder).expect("it can be read").flatten() {
+        match entry.path() {
+            path if path.is_dir() => everything(&path, bytes),
+            path => bytes.extend(fs::read(path).expect("it can be read")),
+        }
+    }
+}
+
+#[test]
+fn no_secret_is_left_anywhere() {
+    const KEY: &str = "sk-5EcReT-one";
+    const HEADER: &str = "t0ken-5EcReT-two";
+    let project = Project::of(
+        r#"
+=== extended_orchestration/task_batches.yaml
+version: 1
+=== orchestrator.yaml
+initial_agent: R
+=== agents.yaml
+agents:
+  - name: R
+    system_message: read
+    runtime: {kind: openai, model: m, headers: {X-Token: {env: OTHER_TOKEN}}, fallback: [{model: n}]}
+"#,
+    );
+    let quoted =
+        json!({ "error": { "code": 429, "message": format!("{KEY} and {HEADER} are slow") } });
+    let refusal = completion(json!({ "refusal": format!("I saw {HEADER} and {KEY}") }));
+    let (url, served) = endpoint(vec![
+        quoted.clone(),
+        quoted.clone(),
+        quoted,
+        refusal,
+        says("ok"),
+    ]);
+    let variables = [
+        ("OPENAI_BASE_URL", url.as_str()),
+        ("OPENAI_API_KEY", KEY),
+        ("OTHER_TOKEN", HEADER),
+    ];
+    let arguments = ["W", "--json", "--events", "events", "--verbose"];
+    let ran = project.run_with(&variables, &arguments);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    served.join().expect("all was asked");
+    let mut bytes = [ran.stdout, ran.stderr].concat().into_bytes();
+    assert!(String::from_utf8_lossy(&bytes).contains("[key]"));
+    everything(&project.path("."), &mut bytes);
+    let text = String::from_utf8_lossy(&bytes);
+    assert!(text.contains("[key]"));
+    assert!(!text.contains("5EcReT"));
+}
