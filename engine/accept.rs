@@ -48,7 +48,7 @@ impl Rejection {
 
     /// There was no answer in the time for it.
     pub fn late(timeout: Duration) -> Rejection {
-        let message = format!("no answer within {} seconds", timeout.as_secs());
+        let message = format!("no answer within {} seconds", timeout.as_secs_f64());
         Rejection::new(Failure::Timeout, message)
     }
 
@@ -207,6 +207,52 @@ fn judge(text: &str, shape: Option<&Shape>, terms: &Terms) -> Result<Output, Rej
         value,
         files,
         dropped,
+        read,
+    })
+}
+
+/// Accepts the reply to a task of a DAG: the data of an output, whose type the task says. A model may say more of JSON.
+///
+/// # Errors
+/// It is empty, or no JSON where JSON is wanted, or does not fit its model.
+pub fn data(text: &str, shape: Option<&Shape>, output_type: &str) -> Result<Output, Rejection> {
+    let text_alone = |text: String| Said {
+        value: Value::String(text),
+        dropped: Vec::new(),
+        read: None,
+    };
+    let said = match (output_type, shape) {
+        ("json", Some(shape)) => fitted(text, shape)?,
+        ("json", None) => json(text)?,
+        _ if is_blank(text) => return Err(Rejection::new(Failure::Empty, EMPTY)),
+        // What a program prints is JSON, also where it is a text.
+        _ => match serde_json::from_str(text) {
+            Ok(Value::String(text)) => text_alone(text),
+            _ => text_alone(text.to_owned()),
+        },
+    };
+    Ok(Output {
+        value: json!({ "type": output_type, "data": said.value }),
+        files: Vec::new(),
+        dropped: said.dropped,
+        read: said.read,
+    })
+}
+
+/// Accepts an output that has its type already, as a provider's that was held to the task.
+///
+/// # Errors
+/// It has no `type` or no `data`.
+pub fn output(text: &str) -> Result<Output, Rejection> {
+    let Said { value, read, .. } = json(text)?;
+    if !value["type"].is_string() || value.get("data").is_none() {
+        let message = "an output has a `type` and `data`";
+        return Err(Rejection::new(Failure::WrongShape, message).with_answer(text));
+    }
+    Ok(Output {
+        value,
+        files: Vec::new(),
+        dropped: Vec::new(),
         read,
     })
 }

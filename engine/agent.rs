@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     accept::{Failure, Rejection},
     context::View,
+    dag::Invocation,
     prompt::Prompt,
     shape::Shape,
     tool::{Calls, Toolbox},
@@ -17,6 +18,7 @@ use crate::{
 
 pub use crate::{child::env, usage::Usage};
 
+pub mod acmp;
 pub mod build;
 pub mod command;
 pub mod openai;
@@ -39,6 +41,8 @@ pub struct Request {
     pub prompt: Prompt,
     /// What the agent may know: its context variables and, in a batch, its task and the outputs before it.
     pub view: View,
+    /// The task of a DAG, whose output is asked for.
+    pub invocation: Option<Arc<Invocation>>,
     /// What the answer has to fit.
     pub shape: Option<Arc<Shape>>,
     /// What its model may call meanwhile.
@@ -66,6 +70,9 @@ pub struct Reply {
 }
 
 pub type Answer = Pin<Box<dyn Future<Output = Result<Reply, Rejection>> + Send>>;
+
+/// The end of whatever an agent keeps open.
+pub type Closing = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Whoever can be asked.
 pub trait Agent: Send + Sync {
@@ -96,6 +103,11 @@ pub trait Agent: Send + Sync {
     /// Whether outputs and plan are to lie in files that the request names, instead of in the request.
     fn reads_files(&self) -> bool {
         false
+    }
+
+    /// Ends what it keeps open between questions. It is not asked after this.
+    fn close(&self) -> Closing {
+        Box::pin(std::future::ready(()))
     }
 }
 

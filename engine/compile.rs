@@ -15,6 +15,7 @@ use crate::{
     budget::Limit,
     context::Sees,
     contract::{
+        acmp::Acmp,
         agents::Agent,
         context_variables::{FileFormat, SourceType},
         name::Name,
@@ -32,6 +33,7 @@ use crate::{
 
 mod agents;
 mod batches;
+mod dag;
 mod pieces;
 pub mod providers;
 mod servers;
@@ -39,6 +41,7 @@ pub mod tools;
 pub mod transitions;
 mod variables;
 
+pub use dag::{Capabilities, FixedDag};
 use providers::ProviderSpec;
 use tools::ToolSpecs;
 use transitions::Transitions;
@@ -65,11 +68,16 @@ pub struct Workflow {
     pub providers: BTreeMap<Arc<str>, ProviderSpec>,
     /// What one run may spend.
     pub budget: Limit,
+    pub capabilities: Capabilities,
+    /// How DAGs are carried out.
+    pub acmp: Acmp,
 }
 
 /// Who speaks first.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum First {
+    /// Nobody: the workflow is a DAG.
+    Dag(Box<FixedDag>),
     Agent(Arc<str>),
     /// The agent to which the transitions lead from `user`.
     User,
@@ -128,10 +136,31 @@ pub struct Batch {
     pub budget: Limit,
     pub context_key: Arc<str>,
     pub status_key: Arc<str>,
-    pub merge: written::MergeStrategy,
+    pub merge: Merge,
+    pub emits: Emits,
     pub require_owned_paths: bool,
     pub rerun: written::Rerun,
     pub form: Form,
+}
+
+/// What is published of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Merge {
+    /// A mapping from task id to output, with `_meta` and, after failures, `_failed`.
+    ByTask,
+    /// A list of outputs.
+    List,
+    /// The output of the one task that nothing waits for; of several, a mapping from task id to output.
+    Leaves,
+}
+
+/// What stands where a batch looks for its tasks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Emits {
+    /// A list of tasks, each of which names its agent.
+    Tasks,
+    /// A DAG, whose tasks may name these capabilities.
+    Dag { capabilities: Vec<String> },
 }
 
 /// Which section of the file a batch was written in.
@@ -161,11 +190,15 @@ pub fn compile(bundle: &Bundle) -> (Option<Workflow>, Vec<Diagnostic>) {
     };
     compiler.name();
     let shapes = compiler.shapes();
-    let batches = compiler.batches();
+    let capabilities = compiler.capabilities();
+    let batches = compiler.batches(&capabilities);
     let agents = compiler.agents(&shapes, &batches);
     let variables = compiler.variables(&batches);
     let transitions = compiler.transitions(&batches);
-    let first = compiler.first(&batches);
+    let first = match &bundle.task_dag {
+        Some(source) => compiler.dag(source, &capabilities).map(First::Dag),
+        None => compiler.first(&batches),
+    };
     compiler.reach(&first, &transitions, &batches);
     compiler.pieces(&agents, &batches, &shapes);
     let tools = compiler.tools(&batches);
@@ -175,7 +208,7 @@ pub fn compile(bundle: &Bundle) -> (Option<Workflow>, Vec<Diagnostic>) {
     let diagnostics = compiler.diagnostics;
     let orchestrator = &bundle.orchestrator.value;
     let workflow = first.filter(|_| !diagnostics.iter().any(Diagnostic::is_error));
-    let workflow = workflow.map(|first| Workflow {
+    let mut workflow = workflow.map(|first| Workflow {
         name: bundle.name.as_str().into(),
         project: bundle.project.clone(),
         first,
@@ -191,7 +224,12 @@ pub fn compile(bundle: &Bundle) -> (Option<Workflow>, Vec<Diagnostic>) {
         tools,
         providers,
         budget: providers::limit(&orchestrator.budget),
+        capabilities,
+        acmp: bundle.acmp.value.clone(),
     });
+    if let Some(workflow) = &mut workflow {
+        workflow.serve_by_providers();
+    }
     (workflow, diagnostics)
 }
 

@@ -3,6 +3,7 @@
 //! **Invariant:** the doc comment of a field is the description an editor shows for it.
 //! **Invariant:** a field that is accepted but not acted on carries `x-not-acted-on` and the reason; whoever sets it gets a warning.
 
+pub mod acmp;
 pub mod agents;
 pub mod context_variables;
 pub mod endpoint;
@@ -14,6 +15,7 @@ pub mod providers;
 pub mod runtime;
 pub mod structured_outputs;
 pub mod task_batches;
+pub mod task_dag;
 pub mod test;
 pub mod tools;
 pub mod transition_graph;

@@ -175,6 +175,17 @@ pub fn sort(diagnostics: &mut Vec<Diagnostic>) {
     diagnostics.dedup();
 }
 
+/// Keeps the first `most`, and says how many more there are.
+pub fn keep_first(diagnostics: &mut Vec<Diagnostic>, most: usize) {
+    if let Some(next) = diagnostics.get(most) {
+        let more = diagnostics.len() - most;
+        let message = format!("and {more} more faults, after the first {most}");
+        let last = Diagnostic::error(next.code, message);
+        diagnostics.truncate(most);
+        diagnostics.push(last);
+    }
+}
+
 /// The candidate that `found` was most likely meant to be, if one is near enough to say so.
 pub fn closest<'a, S: AsRef<str>>(found: &str, candidates: &'a [S]) -> Option<&'a str> {
     let folded = found.to_lowercase();

@@ -16,6 +16,8 @@ pub mod context;
 
 pub mod graph;
 
+pub mod dag;
+
 pub mod ownership;
 
 pub mod schedule;
@@ -39,10 +41,14 @@ pub mod prompt;
 pub mod child;
 pub mod endpoint;
 
+pub mod acmp;
+
 pub mod tool;
 
 pub mod agent;
 pub mod recording;
+
+pub mod provide;
 
 pub mod event;
 

@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{
     contract::{
+        acmp::Acmp,
         agents::{Agent, Agents},
         context_variables::ContextVariables,
         middleware::Middleware,
@@ -57,6 +58,9 @@ pub struct Bundle {
     pub structured_outputs: Option<Part<StructuredOutputs>>,
     pub tools: Option<Part<Tools>>,
     pub middleware: Option<Part<Middleware>>,
+    pub acmp: Part<Acmp>,
+    /// The DAG that this workflow is. Whether it is one, `dag` finds out.
+    pub task_dag: Option<Source>,
 }
 
 /// A file and what it says.
@@ -157,6 +161,8 @@ pub fn load(project: &Project, name: &str) -> (Option<Bundle>, Vec<Diagnostic>) 
     let structured_outputs = reader.part::<StructuredOutputs>(FileKind::StructuredOutputs);
     let tools = reader.part::<Tools>(FileKind::Tools);
     let middleware = reader.part::<Middleware>(FileKind::Middleware);
+    let acmp = reader.part::<Acmp>(FileKind::Acmp);
+    let task_dag = reader.dag();
     let ui_config = reader.part::<UiConfig>(FileKind::UiConfig);
     let shared_providers = project.root.join("providers.yaml");
     let shared_providers = reader.read::<Providers>(FileKind::Providers, &shared_providers);
@@ -192,6 +198,10 @@ pub fn load(project: &Project, name: &str) -> (Option<Bundle>, Vec<Diagnostic>) 
             structured_outputs: structured_outputs.ok()?,
             tools: tools.ok()?,
             middleware: middleware.ok()?,
+            acmp: acmp
+                .ok()?
+                .unwrap_or_else(|| absent(project, &folder, FileKind::Acmp)),
+            task_dag: task_dag.ok()?,
         })
     })();
     let mut diagnostics = reader.diagnostics;
@@ -332,11 +342,44 @@ impl Reader<'_> {
         self.read(kind, &path)
     }
 
+    /// A DAG may come from another program, so it may be JSON as well.
+    fn dag(&mut self) -> Result<Option<Source>, Noted> {
+        let path = FileKind::TaskDag.path().expect("a DAG has a path");
+        let path = self.folder.join(path);
+        let as_json = path.with_extension("json");
+        match (self.source(&path)?, self.source(&as_json)?) {
+            (Some(yaml), Some(_)) => {
+                let message = "this workflow has its DAG twice, as YAML and as JSON";
+                let at = yaml.place("");
+                self.note(Diagnostic::error(Code::DuplicateName, message).at(at))
+            }
+            (yaml, json) => Ok(yaml.or(json)),
+        }
+    }
+
     fn read<T: DeserializeOwned>(
         &mut self,
         kind: FileKind,
         path: &Path,
     ) -> Result<Option<Part<T>>, Noted> {
+        let Some(source) = self.source(path)? else {
+            return Ok(None);
+        };
+        let (value, diagnostics) = kind.schema().read(&source);
+        self.diagnostics.extend(diagnostics);
+        let folder = path.parent().unwrap_or(self.folder).to_owned();
+        match value {
+            Some(value) => Ok(Some(Part {
+                value,
+                source,
+                folder,
+            })),
+            None => Err(Noted),
+        }
+    }
+
+    /// A file's text as YAML or JSON, if it is there.
+    fn source(&mut self, path: &Path) -> Result<Option<Source>, Noted> {
         let name = self.project.shown(path);
         let bytes = match fs::read(path) {
             Ok(bytes) => bytes,
@@ -350,20 +393,13 @@ impl Reader<'_> {
             Ok(file) => file,
             Err(diagnostic) => return self.note(diagnostic),
         };
-        let source = match Source::parse(&file) {
-            Ok(source) => source,
-            Err(diagnostic) => return self.note(diagnostic),
+        let parsed = match name.ends_with(".json") {
+            true => Source::parse_json(&file),
+            false => Source::parse(&file),
         };
-        let (value, diagnostics) = kind.schema().read(&source);
-        self.diagnostics.extend(diagnostics);
-        let folder = path.parent().unwrap_or(self.folder).to_owned();
-        match value {
-            Some(value) => Ok(Some(Part {
-                value,
-                source,
-                folder,
-            })),
-            None => Err(Noted),
+        match parsed {
+            Ok(source) => Ok(Some(source)),
+            Err(diagnostic) => self.note(diagnostic),
         }
     }
 

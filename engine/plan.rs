@@ -1,6 +1,6 @@
 //! What a planner emitted becomes a plan, or a list of everything that is wrong with it (Workflow Task Batches, *Runtime Execution Semantics*).
 //!
-//! **Invariant:** in a [`Plan`] ids are unique, every agent is on the allow-list, the order between tasks is acyclic and closed, no prompt is empty, and owned paths are disjoint.
+//! **Invariant:** in a [`Plan`] ids are unique, every agent is on the allow-list, the order between tasks is acyclic and closed, no prompt is empty but where the task of a DAG has its input instead, and owned paths are disjoint.
 //! **Invariant:** nothing is dropped, completed or guessed. What cannot be a task is a diagnostic.
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -8,9 +8,10 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde_json::Value;
 
 use crate::{
-    compile::Batch,
+    compile::{Batch, Capabilities},
     context::{Decomposition, Json, path},
     contract::orchestrator::Limits,
+    dag::{self, Dag, Terms},
     diagnostic::{Code, Diagnostic, File},
     graph::TaskGraph,
     ownership::{Claims, OwnedPath},
@@ -44,6 +45,8 @@ pub struct Task {
     pub kind: Option<Arc<Value>>,
     /// Context variables of this task's agent alone.
     pub own: BTreeMap<String, Arc<Value>>,
+    /// The task of a DAG that it is. Its agent is given the input, and no prompt.
+    pub invoke: Option<Arc<dag::Task>>,
 }
 
 impl Plan {
@@ -188,6 +191,52 @@ pub fn accept(
     }
 }
 
+/// Accepts a planner's DAG as a whole, or says everything that is wrong with it.
+///
+/// # Errors
+/// Every fault, by place.
+pub fn accept_dag(
+    batch: &Batch,
+    dag: &Json,
+    origin: &Origin<'_>,
+    terms: &Terms<'_>,
+    who: &Capabilities,
+) -> Result<Plan, Vec<Diagnostic>> {
+    let source = match origin {
+        Origin::File(source, pointer) => source.part(pointer),
+        Origin::Reply(name) => written(name, dag),
+    };
+    let nowhere = || {
+        vec![Diagnostic::error(
+            Code::NoPlan,
+            "there is no DAG to be read",
+        )]
+    };
+    let source = source.ok_or_else(nowhere)?;
+    let (dag, _) = dag::accept(&source, terms)?;
+    Ok(of_dag(batch, &dag, who))
+}
+
+/// A DAG as a plan: each task goes to whoever serves its capability.
+pub fn of_dag(batch: &Batch, dag: &Dag, who: &Capabilities) -> Plan {
+    let tasks = dag.tasks().iter().map(|task| Task {
+        id: Arc::clone(&task.id),
+        agent: Arc::clone(&who[&*task.capability]),
+        prompt: "".into(),
+        owned: Arc::default(),
+        owned_as_written: None,
+        kind: None,
+        own: BTreeMap::new(),
+        invoke: Some(Arc::clone(task)),
+    });
+    let written = dag.tasks().iter().map(|it| it.written.clone()).collect();
+    Plan {
+        tasks: tasks.collect(),
+        graph: dag.graph().clone(),
+        decomposition: Arc::new(Decomposition::new(Arc::clone(&batch.id), written)),
+    }
+}
+
 /// A fault, by its place in the task list.
 struct Fault {
     diagnostic: Diagnostic,
@@ -217,15 +266,13 @@ impl Fault {
 
 /// Gives every fault its place: in the file, or in the reply written out as JSON.
 fn place(faults: Vec<Fault>, tasks: &Json, origin: &Origin<'_>) -> Vec<Diagnostic> {
-    let (written, prefix);
+    let (reply, prefix);
     let (source, prefix) = match origin {
         Origin::File(source, pointer) => (Some(*source), pointer.as_str()),
         Origin::Reply(name) => {
-            let text = serde_json::to_string_pretty(tasks.value()).unwrap_or_default();
-            let name = name.clone();
-            written = Source::parse(&Arc::new(File { name, text })).ok();
+            reply = written(name, tasks);
             prefix = "";
-            (written.as_ref(), prefix)
+            (reply.as_ref(), prefix)
         }
     };
     let placed = faults.into_iter().map(|fault| {
@@ -241,14 +288,15 @@ fn place(faults: Vec<Fault>, tasks: &Json, origin: &Origin<'_>) -> Vec<Diagnosti
     });
     let mut placed: Vec<Diagnostic> = placed.collect();
     crate::diagnostic::sort(&mut placed);
-    if let Some(next) = placed.get(MAX_FAULTS) {
-        let more = placed.len() - MAX_FAULTS;
-        let message = format!("and {more} more faults, after the first {MAX_FAULTS}");
-        let last = Diagnostic::error(next.code, message);
-        placed.truncate(MAX_FAULTS);
-        placed.push(last);
-    }
+    crate::diagnostic::keep_first(&mut placed, MAX_FAULTS);
     placed
+}
+
+/// A reply written out as JSON, one value a line.
+fn written(name: &str, reply: &Json) -> Option<Source> {
+    let text = serde_json::to_string_pretty(reply.value()).unwrap_or_default();
+    let name = name.to_owned();
+    Source::parse(&Arc::new(File { name, text })).ok()
 }
 
 /// What a text that is JSON says. A planner that packs JSON into JSON may not lose a key by it either.

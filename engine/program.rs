@@ -21,12 +21,14 @@ use crate::{
 mod args;
 mod cancel;
 mod check;
+mod dag;
 mod explain;
 mod history;
 mod init;
 mod inputs;
 mod performance;
 mod plan;
+mod provide;
 mod remove;
 mod resume;
 mod retry;
@@ -38,6 +40,7 @@ mod test;
 mod which;
 
 use args::{Args, Command, Common};
+use inputs::Inputs;
 
 /// Invalid input, or an invalid plan.
 const INVALID: u8 = 2;
@@ -57,6 +60,8 @@ pub fn main() -> ExitCode {
     };
     let done = match args.command {
         Some(Command::Run(run)) => performance::run(&run),
+        Some(Command::Dag(dag)) => dag::dag(&dag),
+        Some(Command::Provide(provide)) => provide::provide(&provide),
         Some(Command::Check(check)) => check::check(&check),
         Some(Command::Retry(retry)) => retry::retry(&retry),
         Some(Command::Resume(resume)) => resume::resume(&resume),
@@ -102,6 +107,9 @@ fn completions(shell: clap_complete::Shell) -> anyhow::Result<u8> {
 /// What is wrong with what somebody wrote, for a sub-command to show.
 type Faults = Vec<Diagnostic>;
 
+/// A workflow, the files it is of, if it is of any, and its warnings.
+type Found = (Option<Bundle>, Workflow, Faults);
+
 /// Finds the project the person is in.
 fn project(common: &Common) -> Result<Project, Faults> {
     let here = env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
@@ -122,6 +130,17 @@ fn workflow(project: &Project, name: &str) -> Result<(Bundle, Workflow, Faults),
     match workflow.filter(|_| !diagnostics.iter().any(Diagnostic::is_error)) {
         Some(workflow) => Ok((bundle, workflow, diagnostics)),
         None => Err(diagnostics),
+    }
+}
+
+/// The workflow of a run: that of a folder, or one that carries out the DAG that the run was given.
+fn workflow_of(project: &Project, name: &str, inputs: &Inputs) -> Result<Found, Faults> {
+    match &inputs.dag {
+        Some(given) => dag::prepare(project, given),
+        None => {
+            let (bundle, workflow, warnings) = workflow(project, name)?;
+            Ok((Some(bundle), workflow, warnings))
+        }
     }
 }
 

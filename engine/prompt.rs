@@ -6,7 +6,10 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{accept::Rejection, context::View};
+use crate::{
+    accept::Rejection,
+    context::{Json, View},
+};
 
 /// The most bytes of dependency outputs in one prompt, shared fairly.
 pub const MAX_DEPENDENCY_BYTES: usize = 64 << 10;
@@ -58,6 +61,14 @@ pub fn task(instruction: &str, text: &str, view: &View) -> Prompt {
     Prompt {
         system: join(instruction, &variable_lines(view.variables())),
         user,
+    }
+}
+
+/// The prompt of a task of a DAG: its message is its input.
+pub fn input(instruction: &str, input: &Json, view: &View) -> Prompt {
+    match &input.value()["data"] {
+        Value::String(text) => turn(instruction, text, view),
+        data => turn(instruction, &data.to_string(), view),
     }
 }
 

@@ -27,10 +27,12 @@ use crate::{
     tool::Tools,
 };
 
+mod asked;
 mod attempt;
 mod batch;
 mod calls;
 mod clock;
+mod dag;
 pub mod drive;
 mod ending;
 mod gate;
@@ -48,13 +50,14 @@ mod tools;
 mod turn;
 mod work;
 
+use batch::Done;
 pub use clock::now_ms;
 pub use ending::Ending;
 pub use log::Log;
 use meter::Spending;
 pub use past::{Earlier, InFlight, Reader};
 use planning::TaskList;
-pub use planning::{Planned, ask_planner};
+pub use planning::{Planned, accepted, ask_planner};
 pub use results::Status;
 pub use sessions::Sessions;
 pub use start::{BadInput, initial_context};
@@ -118,6 +121,7 @@ pub async fn workflow(
         batches: BTreeMap::new(),
         last_answer: None,
         called: BTreeSet::new(),
+        why: None,
     };
     let Err(stop) = run.turns(hear).await;
     let (status, reason, faults) = run.judge(stop)?;
@@ -207,6 +211,8 @@ struct Run<'a> {
     last_answer: Option<(Arc<str>, Json)>,
     /// The tools that were called in this turn.
     called: BTreeSet<String>,
+    /// What went wrong in the DAG that the run is.
+    why: Option<String>,
 }
 
 /// What a turn brought.
@@ -229,6 +235,7 @@ impl Run<'_> {
     async fn turns(&mut self, hear: Hear<'_>) -> Result<Infallible, Stop> {
         self.begin().await?;
         let mut agent = match &self.workflow.first {
+            First::Dag(fixed) => return Err(self.dag(fixed, hear).await?),
             First::Agent(name) => Arc::clone(name),
             First::User => match self.next("user", hear) {
                 Next::Agent(name) => name,
@@ -367,11 +374,16 @@ impl Run<'_> {
                 spoken.text = String::new();
             }
             let done = self.batch(batch, plan, hear).await?;
-            let (results, status, cut_short) = done;
+            let Done {
+                results,
+                status,
+                stop,
+                ..
+            } = done;
             self.context.set(&batch.context_key, results);
             self.context.set(&batch.status_key, json!(status.as_str()));
             self.batches.insert(batch.id.to_string(), status);
-            if let Some(stop) = cut_short {
+            if let Some(stop) = stop {
                 return Err(stop);
             }
             worst = worst.max(Some(status));

@@ -18,9 +18,9 @@ use crate::diagnostic::{Code, Diagnostic, File, Place};
 mod fault;
 
 /// The largest file that is read, in bytes.
-pub const MAX_BYTES: usize = 16 << 20;
+pub const MAX_BYTES: usize = 32 << 20;
 /// The most values one file may hold, aliases expanded.
-const MAX_NODES: usize = 1_000_000;
+const MAX_NODES: usize = 4_000_000;
 /// The most values that anchors may name.
 const MAX_ANCHORED: usize = 100_000;
 /// How deep values may nest. Reading takes up to 35 KB of stack a level, of the 2 MB that a thread has.
@@ -33,20 +33,20 @@ pub struct Source {
     root: Node,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Node {
     span: Range<usize>,
     kind: Kind,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Kind {
     Scalar(Value),
     List(Vec<Node>),
     Map(Vec<Entry>),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Entry {
     key: String,
     key_span: Range<usize>,
@@ -129,6 +129,18 @@ impl Source {
 
     pub fn value(&self) -> Value {
         self.root.value()
+    }
+
+    /// The value at a JSON pointer as a whole of its own, with its places in the same file.
+    pub fn part(&self, pointer: &str) -> Option<Source> {
+        let mut node = &self.root;
+        for part in parts(pointer) {
+            node = node.child(&part)?.1;
+        }
+        Some(Source {
+            file: Arc::clone(&self.file),
+            root: node.clone(),
+        })
     }
 
     /// Where the value at a JSON pointer stands; where there is none, the nearest one around it.

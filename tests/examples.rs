@@ -22,7 +22,12 @@ fn every_workflow_is_without_a_mistake_or_a_warning() {
 
 #[test]
 fn every_workflow_runs_offline_to_its_end_and_writes_files() {
-    for name in names() {
+    // What a DAG comes to is printed, and its input stands in it.
+    let is_dag = |name: &String| {
+        let dag = "extended_orchestration/task_dag.yaml";
+        home().join("workflows").join(name).join(dag).exists()
+    };
+    for name in names().into_iter().filter(|it| !is_dag(it)) {
         // One that asks a model has a recording.
         let recordings = fs::read_dir(home().join("workflows").join(&name).join("tests"));
         let mut recordings = recordings

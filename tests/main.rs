@@ -1,10 +1,12 @@
 //! The one integration-test binary.
 
+mod acmp;
 mod again;
 mod architecture;
 mod budgets;
 mod codes;
 mod crash;
+mod dags;
 mod diagnostics;
 mod examples;
 mod given;

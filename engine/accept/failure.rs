@@ -33,6 +33,8 @@ pub enum Failure {
     TemplateFailed,
     /// The question was not asked.
     Budget,
+    Unresolved,
+    BudgetExceeded,
     /// An attempt ended in a panic: our own mistake.
     Internal,
 }
@@ -58,7 +60,7 @@ struct Facts {
 }
 
 impl Failure {
-    pub const ALL: [Failure; 25] = [
+    pub const ALL: [Failure; 27] = [
         Failure::RateLimited,
         Failure::Quota,
         Failure::Overloaded,
@@ -83,6 +85,8 @@ impl Failure {
         Failure::ProgramFailed,
         Failure::TemplateFailed,
         Failure::Budget,
+        Failure::Unresolved,
+        Failure::BudgetExceeded,
         Failure::Internal,
     ];
 
@@ -121,6 +125,8 @@ impl Failure {
             Failure::ProgramFailed => row("program_failed", AGAIN, UNSEEN, Tasks, "the program ended in an error"),
             Failure::TemplateFailed => row("template_failed", NEVER, UNSEEN, Tasks, "the template cannot be rendered"),
             Failure::Budget => row("budget", NEVER, UNSEEN, Runs, "there is not enough left to spend"),
+            Failure::Unresolved => row("unresolved", NEVER, UNSEEN, Tasks, "the input cannot be made of the outputs before it"),
+            Failure::BudgetExceeded => row("budget_exceeded", NEVER, UNSEEN, Tasks, "a provider wants more than the task may cost"),
             Failure::Internal => row("internal", AGAIN, UNSEEN, Tasks, "a mistake of the engine's own"),
         }
     }

@@ -10,6 +10,7 @@ use std::{
 
 use super::{
     Agent, Agents,
+    acmp::Acmp,
     command::{Command, Invocation},
     env::Env,
     openai::{Known, OpenAi, Settings},
@@ -17,6 +18,7 @@ use super::{
     template::Template,
 };
 use crate::{
+    acmp::buyer::Provider,
     compile::{AgentSpec, Workflow},
     contract::runtime::{Fallback, Runtime},
     diagnostic::{Code, Diagnostic},
@@ -70,13 +72,17 @@ pub fn all(workflow: &Workflow) -> Result<Agents, Vec<Diagnostic>> {
 /// # Errors
 /// What keeps agents from being asked, all of it.
 pub fn all_but(workflow: &Workflow, mut agents: Agents) -> Result<Agents, Vec<Diagnostic>> {
-    let mut faults = Vec::new();
+    let (providers, mut faults) = providers(workflow);
     let known = Known::default();
     for spec in workflow.agents.values() {
         if agents.contains_key(&*spec.name) {
             continue;
         }
-        match build(&spec.runtime, &spec.home, &Env::Process, &known) {
+        let built = match &spec.runtime {
+            Runtime::Acmp { capability } => by_providers(capability, workflow, &providers),
+            runtime => build(runtime, &spec.home, &Env::Process, &known),
+        };
+        match built {
             Ok(agent) => {
                 agents.insert(spec.name.to_string(), agent);
             }
@@ -87,6 +93,46 @@ pub fn all_but(workflow: &Workflow, mut agents: Agents) -> Result<Agents, Vec<Di
         true => Ok(agents),
         false => Err(faults),
     }
+}
+
+/// The providers that a workflow's `acmp.yaml` names, in its order. None of them is asked anything yet.
+fn providers(workflow: &Workflow) -> (Vec<Arc<Provider>>, Vec<Diagnostic>) {
+    let home = workflow.project.workflows.join(&*workflow.name);
+    let home = match home.is_dir() {
+        true => home,
+        false => workflow.project.root.clone(),
+    };
+    let mut faults = Vec::new();
+    let written = workflow.acmp.providers.iter();
+    let providers = written.filter_map(|it| match Provider::new(it, &home, &Env::Process) {
+        Ok(provider) => Some(Arc::new(provider)),
+        Err(variable) => {
+            let name = &it.name;
+            let message = format!(
+                "the token of the provider `{name}` is in the environment variable `{variable}`, which is not set"
+            );
+            faults.push(Diagnostic::error(Code::NoKey, message));
+            None
+        }
+    });
+    (providers.collect(), faults)
+}
+
+fn by_providers(
+    capability: &str,
+    workflow: &Workflow,
+    providers: &[Arc<Provider>],
+) -> Result<Arc<dyn Agent>, BuildError> {
+    let written = &workflow.acmp.providers;
+    let serves = |name: &str| {
+        let mut named = written.iter().filter(|it| it.name.as_str() == name);
+        named.any(|it| it.capabilities.iter().any(|it| it.as_str() == capability))
+    };
+    let providers = providers.iter().filter(|it| serves(&it.name));
+    Ok(Arc::new(Acmp {
+        capability: capability.into(),
+        providers: providers.cloned().collect(),
+    }))
 }
 
 /// What can be known to be wrong with an agent without its key, which `check` does not need.
@@ -200,6 +246,11 @@ pub fn build(
             Ok(Arc::new(Template::new(text, *output, fuel.get())?))
         }
         Runtime::Scripted { replies, .. } => Ok(Arc::new(Scripted::new(replies))),
+        // Providers are the workflow's.
+        Runtime::Acmp { capability } => Ok(Arc::new(Acmp {
+            capability: capability.as_str().into(),
+            providers: Vec::new(),
+        })),
     }
 }
 

@@ -38,6 +38,7 @@ pub(super) fn question() -> Request {
             user: "hello".to_owned(),
         },
         view: context.view(&Sees::All),
+        invocation: None,
         shape: None,
         tools: None,
         timeout: std::time::Duration::from_secs(600),

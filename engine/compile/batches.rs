@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use super::{Batch, Compiler, Form, policy, providers::limit};
+use super::{Batch, Capabilities, Compiler, Emits, Form, Merge, policy, providers::limit};
 use crate::{
     contract::{
         name::{Name, Names},
@@ -12,11 +12,14 @@ use crate::{
 };
 
 /// How long one attempt may take when nobody says.
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+pub(super) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// The task model of a batch whose planner emits a DAG.
+pub(super) const DAG: &str = "Dag";
 
 impl Compiler<'_> {
     /// Every batch, then every conveyor as the batch it stands for.
-    pub(super) fn batches(&mut self) -> Vec<Batch> {
+    pub(super) fn batches(&mut self, capabilities: &Capabilities) -> Vec<Batch> {
         let part = &self.bundle.task_batches;
         let mut batches = Vec::new();
         let mut ids: BTreeMap<String, Place> = BTreeMap::new();
@@ -42,7 +45,8 @@ impl Compiler<'_> {
                 self.own_key(&mut keys, name, place);
             }
             self.recovery(&at, batch);
-            batches.push(self.explicit(batch));
+            self.expect_served(&at, batch, capabilities);
+            batches.push(self.explicit(batch, capabilities));
         }
         for (ix, conveyor) in part.value.conveyors.iter().enumerate() {
             let at = format!("/conveyors/{ix}");
@@ -162,7 +166,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn explicit(&self, batch: &written::Batch) -> Batch {
+    fn explicit(&self, batch: &written::Batch, capabilities: &Capabilities) -> Batch {
         let names = |names: &Names| names.iter().map(Name::to_string).collect::<Vec<_>>();
         let allowed = match batch.allowed_execution_agents.is_empty() {
             true => self.bundle.agent_names(),
@@ -188,7 +192,19 @@ impl Compiler<'_> {
             budget: limit(&batch.execution.budget),
             context_key: batch.result.context_key.as_str().into(),
             status_key: batch.result.status_key.as_str().into(),
-            merge: batch.result.merge_strategy,
+            merge: match batch.result.merge_strategy {
+                written::MergeStrategy::CollectTaskOutputs => Merge::ByTask,
+                written::MergeStrategy::CollectOutputs => Merge::List,
+            },
+            emits: match (&*batch.source.task_model, &batch.allowed_capabilities) {
+                (DAG, allowed) => Emits::Dag {
+                    capabilities: match allowed.is_empty() {
+                        true => capabilities.keys().cloned().collect(),
+                        false => names(allowed),
+                    },
+                },
+                _ => Emits::Tasks,
+            },
             require_owned_paths: batch.result.require_owned_paths,
             rerun: batch.rerun,
             form: Form::Batch,
@@ -229,7 +245,8 @@ fn compiled(conveyor: &written::Conveyor) -> Batch {
         budget: limit(&conveyor.budget),
         context_key: key("results"),
         status_key: key("status"),
-        merge: written::MergeStrategy::CollectTaskOutputs,
+        merge: Merge::ByTask,
+        emits: Emits::Tasks,
         require_owned_paths: conveyor.require_owned_paths,
         rerun: conveyor.rerun,
         form: Form::Conveyor,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{AgentSpec, Batch, Compiler, Form};
+use super::{AgentSpec, Batch, Compiler, Form, batches::DAG};
 use crate::{
     contract::{context_variables::SourceType, task_batches::SourceKind},
     diagnostic::{Code, Diagnostic, Place},
@@ -48,7 +48,7 @@ impl Compiler<'_> {
         let part = &self.bundle.task_batches;
         let model = &part.value.batches[ix].source.task_model;
         let is_known = model.starts_with("${")
-            || model.as_str() == "DecomposedTask"
+            || ["DecomposedTask", DAG].contains(&model.as_str())
             || shapes.model(model).is_some();
         if is_known {
             return;

@@ -82,6 +82,8 @@ pub(crate) fn bundle(files: &str) -> Bundle {
         structured_outputs: part(FileKind::StructuredOutputs, &texts),
         tools: part(FileKind::Tools, &texts),
         middleware: part(FileKind::Middleware, &texts),
+        acmp: part(FileKind::Acmp, &texts).unwrap_or_else(|| empty("acmp")),
+        task_dag: None,
         project,
     };
     let mut names = texts.keys();

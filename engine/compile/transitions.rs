@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::Value;
 
-use super::{Batch, Compiler, First};
+use super::{Batch, Compiler, Emits, First};
 use crate::{
     context::{
         Context,
@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The rules of a workflow, in the order in which they are tried.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Transitions {
     rules: Vec<Rule>,
     /// Whether a person wrote them. Without a graph, agents speak in the order of their file.
@@ -172,6 +172,8 @@ impl Compiler<'_> {
                 it.form == super::Form::Conveyor && it.allowed.iter().any(|it| it == name)
             })
         };
+        // Who serves a DAG is asked by it.
+        let has_dag = batches.iter().any(|it| it.emits != Emits::Tasks);
         let is_trigger = |name: &str| batches.iter().any(|it| &*it.trigger == name);
         let listed = |name: &str| {
             batches.iter().any(|it| {
@@ -188,7 +190,8 @@ impl Compiler<'_> {
         }
         for agent in &self.bundle.agents.value.agents {
             let name = agent.name.as_str();
-            if !is_worker(name) && !is_trigger(name) && !listed(name) {
+            let serves = has_dag && !agent.capabilities.is_empty();
+            if !is_worker(name) && !is_trigger(name) && !listed(name) && !serves {
                 chain.push(name.into());
             }
         }
@@ -384,6 +387,7 @@ impl Compiler<'_> {
         };
         let mut reached: BTreeSet<String> = BTreeSet::new();
         let mut open = vec![match first {
+            First::Dag(_) => return,
             First::Agent(name) => name.to_string(),
             First::User => "user".to_owned(),
         }];

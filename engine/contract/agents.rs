@@ -6,7 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{name::Name, runtime::Runtime};
+use super::{
+    name::{Name, Names},
+    runtime::Runtime,
+};
 
 /// The agents of a workflow. One that is not found here is looked up as `agents/<Name>.yaml` beside the `workflows` folder.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
@@ -39,6 +42,9 @@ pub struct Agent {
     /// How this agent is asked: a model, a program, a template, or replies written down. Without it, the workflow's default; without that, `openai`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<Runtime>,
+    /// The capabilities that this agent serves: a task of a DAG that names one of them is done by it.
+    #[serde(default, skip_serializing_if = "Names::is_empty")]
+    pub capabilities: Names,
     /// Context variables that this agent's accepted output sets: the name of a declared variable, and the dotted path of its value in the output. An empty path means the whole output.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub writes: BTreeMap<Name, String>,

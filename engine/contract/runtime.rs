@@ -98,6 +98,12 @@ pub enum Runtime {
         #[serde(default = "default_fuel")]
         fuel: NonZeroU64,
     },
+    /// The providers of `acmp.yaml` that serve a capability.
+    #[schemars(title = "acmp")]
+    Acmp {
+        /// The capability.
+        capability: Name,
+    },
     /// Nobody: replies written down, one after the other; the last repeats. For tests and examples.
     #[schemars(title = "scripted")]
     Scripted {

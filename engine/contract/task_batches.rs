@@ -64,6 +64,9 @@ pub struct Batch {
     /// The agents that a task of this batch may name. Empty means any agent of the workflow.
     #[serde(default, skip_serializing_if = "Names::is_empty")]
     pub allowed_execution_agents: Names,
+    /// The capabilities that a DAG of this batch may name. Empty means any that an agent of the workflow serves.
+    #[serde(default, skip_serializing_if = "Names::is_empty")]
+    pub allowed_capabilities: Names,
     /// Whether a trigger that speaks again runs the batch again.
     #[serde(default)]
     pub rerun: Rerun,
@@ -77,7 +80,7 @@ pub struct Source {
     pub kind: SourceKind,
     /// A dotted path to the task list, such as `app_task_batch_items` or `BuildPlan.tasks`.
     pub path: Name,
-    /// The model of one task, from `structured_outputs.yaml`. `${variable}` takes the name from a context variable.
+    /// The model of one task, from `structured_outputs.yaml`. `${variable}` takes the name from a context variable. `Dag` means that a whole ACMP DAG stands at `path`: `dag_id`, `tasks` and `edges`.
     pub task_model: Name,
 }
 

@@ -78,6 +78,12 @@ codes! {
     OwnedTwice "MZ411" "two tasks own one path"
     PlanTooLarge "MZ412" "a plan beyond the limits"
     BadTaskField "MZ413" "a task's field of the wrong type"
+    // A DAG cannot be accepted.
+    NoEdge "MZ414" "an input without an edge"
+    BadField "MZ415" "a field that cannot be read"
+    NotServed "MZ416" "a capability that nobody serves"
+    DuplicateEdge "MZ417" "an edge stands twice"
+    Price "MZ418" "a price beyond its ceiling"
     // What a run was given.
     BadInput "MZ501" "an input that cannot be used"
     NoKey "MZ502" "no key for a model"

@@ -19,6 +19,32 @@ pub struct Cycle {
     pub path: Vec<TaskIx>,
 }
 
+/// How much of a cycle is told, in tasks.
+const MAX_HOPS: usize = 50;
+
+impl Cycle {
+    /// What is wrong, for people.
+    pub fn describe<'a>(&self, name: impl Fn(TaskIx) -> &'a str) -> String {
+        let shown = self.path.iter().take(MAX_HOPS);
+        let names: Vec<String> = shown.map(|it| format!("`{}`", name(*it))).collect();
+        let (names, first) = (names.join(" -> "), &names[0]);
+        match self.path.len() {
+            2 => format!("task {first} depends on itself"),
+            3..=MAX_HOPS => format!("these tasks wait for each other: {names}"),
+            n => format!(
+                "{} tasks wait for each other: {names} -> ... -> {first}",
+                n - 1
+            ),
+        }
+    }
+
+    /// Who waits, and for whom, as far as it is told.
+    pub fn hops(&self) -> impl Iterator<Item = (TaskIx, TaskIx)> {
+        let hops = self.path.windows(2).take(MAX_HOPS);
+        hops.map(|hop| (hop[0], hop[1]))
+    }
+}
+
 /// Finds a cycle among the tasks that are not `sorted`.
 pub(super) fn find(needs: &Adjacency, feeds: &Adjacency, sorted: &[TaskIx]) -> Cycle {
     let tangled = tangle(needs, feeds, sorted);

@@ -12,9 +12,6 @@ use crate::{
     source::pointer,
 };
 
-/// How much of a cycle is told, in tasks.
-const MAX_HOPS: usize = 50;
-
 /// Resolves what tasks say of agents and of each other. Gives the dependencies that exist.
 pub(super) fn references(
     batch: &Batch,
@@ -81,24 +78,11 @@ pub(super) fn order(
 ) -> Option<TaskGraph> {
     let cycle = match TaskGraph::new(needs) {
         Ok(graph) => return Some(graph),
-        Err(cycle) => cycle.path,
+        Err(cycle) => cycle,
     };
-    let ids: Vec<String> = cycle
-        .iter()
-        .take(MAX_HOPS)
-        .map(|it| format!("`{}`", drafts[it.at()].task.id))
-        .collect();
-    let (ids, first) = (ids.join(" -> "), &ids[0]);
-    let message = match cycle.len() {
-        2 => format!("task {first} depends on itself"),
-        3..=MAX_HOPS => format!("these tasks wait for each other: {ids}"),
-        n => format!(
-            "{} tasks wait for each other: {ids} -> ... -> {first}",
-            n - 1
-        ),
-    };
-    let mut hops = cycle.windows(2).take(MAX_HOPS).filter_map(|hop| {
-        let (from, to) = (&drafts[hop[0].at()], &drafts[hop[1].at()]);
+    let message = cycle.describe(|it| &drafts[it.at()].task.id);
+    let mut hops = cycle.hops().filter_map(|hop| {
+        let (from, to) = (&drafts[hop.0.at()], &drafts[hop.1.at()]);
         let need = from.needs.iter().find(|it| *it.id == *to.task.id)?;
         Some((from.at_need(batch, need), hop))
     });
@@ -107,8 +91,8 @@ pub(super) fn order(
     let fault = hops.fold(fault, |fault, (at, hop)| {
         let note = format!(
             "`{}` waits for `{}`",
-            drafts[hop[0].at()].task.id,
-            drafts[hop[1].at()].task.id
+            drafts[hop.0.at()].task.id,
+            drafts[hop.1.at()].task.id
         );
         fault.related(at, note)
     });

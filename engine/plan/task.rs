@@ -135,6 +135,7 @@ fn draft(
             .filter(|it| !it.is_null())
             .map(|it| Arc::new(it.clone())),
         own,
+        invoke: None,
     };
     // What is written but cannot be read has its own fault.
     let declares_owned = match object.get("owned_paths") {

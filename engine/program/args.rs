@@ -1,8 +1,9 @@
 //! What can be written after `mozaiks-run`.
 
-use std::{num::NonZeroU64, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, num::NonZeroU64, path::PathBuf, time::Duration};
 
 use clap::{Parser, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
 
 use crate::{budget::Limit, report::plan::Format, usage::Cost};
 
@@ -34,6 +35,7 @@ Examples:
   mozaiks-run logs 6b0e -f                         what happens in a run, until it ends
   mozaiks-run prune --older-than 30d               forget runs that ended long ago
   mozaiks-run plan DocumentDigest --input @README.md   show what the planner would have done
+  mozaiks-run dag dag.json --workflow TextDecomposition   carry out a DAG with a workflow's agents
   mozaiks-run init MyWorkflow                      begin one of your own
   mozaiks-run explain MZ406                        what a diagnostic means
 
@@ -43,6 +45,10 @@ Exit codes: 0 completed, 1 failed, 2 invalid input or plan, 3 partial or complet
 pub(super) enum Command {
     /// Run a workflow (the same as naming it first)
     Run(Run),
+    /// Carry out an ACMP DAG that somebody wrote
+    Dag(Dag),
+    /// Serve the capabilities of a workflow's agents to others, over ACMP
+    Provide(Provide),
     /// Find every mistake in a workflow's files, and run nothing
     Check(Check),
     /// Go on with a run that was stopped or died, doing nothing again that was done
@@ -109,6 +115,68 @@ pub(super) struct Run {
     pub(super) session: Session,
     #[command(flatten)]
     pub(super) common: Common,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Dag {
+    /// The DAG: a JSON or YAML file with `dag_id`, `tasks` and `edges`
+    pub(super) file: PathBuf,
+    /// The workflow whose agents serve the DAG's capabilities
+    #[arg(long, value_name = "NAME")]
+    pub(super) workflow: Option<String>,
+    /// A file as a workflow's `acmp.yaml`, to be used instead of it
+    #[arg(long, visible_alias = "providers", value_name = "FILE")]
+    pub(super) acmp: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) how: DagOptions,
+    /// Show the DAG or everything wrong with it, and run nothing
+    #[arg(long)]
+    pub(super) check: bool,
+    /// With `--check`: how to show the DAG
+    #[arg(long, value_enum, default_value_t = Format::Text, requires = "check")]
+    pub(super) format: Format,
+    #[command(flatten)]
+    pub(super) session: Session,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Provide {
+    /// The workflow's name
+    pub(super) workflow: String,
+    /// Serve whoever connects to this address by WebSocket; with port 0, any port that is free. Without it, serve whoever started the program, on standard input and output
+    #[arg(long, value_name = "IP:PORT")]
+    pub(super) listen: Option<SocketAddr>,
+    /// The environment variable that holds the bearer token that buyers have to show
+    #[arg(long, value_name = "NAME", requires = "listen")]
+    pub(super) token_env: Option<String>,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+/// How a DAG is carried out, where it is to be other than `acmp.yaml` says.
+#[derive(Debug, Clone, Default, PartialEq, clap::Args, Serialize, Deserialize)]
+pub(super) struct DagOptions {
+    /// Go on with branches that do not need a failed task
+    #[arg(long)]
+    pub(super) best_effort: bool,
+    /// The most tasks that run at once
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(super) concurrency: Option<u32>,
+    /// How often a task is tried again after its first attempt
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub(super) retry_limit: Option<u32>,
+    /// The most that all tasks together may cost, in CU
+    #[arg(long, value_name = "CU", value_parser = price)]
+    pub(super) max_price_cu: Option<f64>,
+}
+
+fn price(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(price) if price.is_finite() && price >= 0.0 => Ok(price),
+        _ => Err("a price is a number from 0".to_owned()),
+    }
 }
 
 /// How a run is carried out and shown.
@@ -339,7 +407,7 @@ pub(super) struct Plan {
 
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Schema {
-    /// The kind of file: task_batches, agents, agent, orchestrator, transition_graph, context_variables, structured_outputs, tools, middleware, ui_config, providers or plan. Without it, all of them
+    /// The kind of file: task_batches, agents, agent, orchestrator, transition_graph, context_variables, structured_outputs, tools, middleware, ui_config, providers, plan, test, task_dag or acmp. Without it, all of them
     pub(super) kind: Option<String>,
     /// Narrow the schemas to one workflow: its agents, variables and models become the values an editor offers. Written to `.mozaiks/schemas/NAME`
     #[arg(long, value_name = "NAME")]

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{Faults, args};
 use crate::{
-    compile::Workflow,
+    compile::{First, Workflow},
     context::Context,
     diagnostic::{self, Code, Diagnostic},
     recording::Replay,
@@ -26,9 +26,22 @@ pub(super) struct Inputs {
     pub(super) input: Option<String>,
     pub(super) set: Vec<(String, Value)>,
     pub(super) plan: Option<PlanFile>,
+    /// What a run of `dag` is given instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) dag: Option<DagInputs>,
 }
 
-/// A file with a plan, under the name it was given by.
+/// A DAG, and how it is carried out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct DagInputs {
+    pub(super) file: PlanFile,
+    /// Whose agents serve it.
+    pub(super) workflow: Option<String>,
+    pub(super) acmp: Option<PlanFile>,
+    pub(super) how: args::DagOptions,
+}
+
+/// A file with a plan or the like, under the name it was given by.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct PlanFile {
     pub(super) name: String,
@@ -56,7 +69,7 @@ impl Inputs {
                 }
             }
         }
-        match plan.map(read_plan).transpose() {
+        match plan.map(|it| PlanFile::read(it, "plan")).transpose() {
             Ok(plan) => inputs.plan = plan,
             Err(fault) => faults.push(fault),
         }
@@ -84,6 +97,16 @@ impl Inputs {
             faults.extend(more);
             Context::default()
         });
+        if let First::Dag(fixed) = &workflow.first
+            && (self.input.is_some() || plan.is_some())
+        {
+            let message = format!(
+                "`{}` carries out the DAG `{}`, whose tasks have inputs of their own",
+                workflow.name, fixed.dag.id
+            );
+            let help = "leave out `--input` and `--plan`; another DAG is carried out by `mozaiks-run dag FILE`";
+            faults.push(Diagnostic::error(Code::BadInput, message).help(help));
+        }
         match faults.is_empty() {
             true => Ok((context, plan)),
             false => Err(faults),
@@ -116,16 +139,6 @@ fn read_input(text: &str) -> Result<String, Diagnostic> {
     source::decode(name, bytes).map(|it| it.text.clone())
 }
 
-fn read_plan(path: &Path) -> Result<PlanFile, Diagnostic> {
-    let name = path.display().to_string();
-    let bytes = read_file(path).map_err(|error| {
-        let message = format!("cannot read the plan `{name}`: {error}");
-        Diagnostic::error(Code::BadInput, message)
-    })?;
-    let text = source::decode(&name, bytes)?.text.clone();
-    Ok(PlanFile { name, text })
-}
-
 /// A file, or as much of it as is needed to see that it is too large.
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
@@ -136,7 +149,18 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 impl PlanFile {
-    fn parse(&self) -> Result<Source, Diagnostic> {
+    /// Reads a file that is `what`.
+    pub(super) fn read(path: &Path, what: &str) -> Result<PlanFile, Diagnostic> {
+        let name = path.display().to_string();
+        let bytes = read_file(path).map_err(|error| {
+            let message = format!("cannot read the {what} `{name}`: {error}");
+            Diagnostic::error(Code::BadInput, message)
+        })?;
+        let text = source::decode(&name, bytes)?.text.clone();
+        Ok(PlanFile { name, text })
+    }
+
+    pub(super) fn parse(&self) -> Result<Source, Diagnostic> {
         let file = Arc::new(diagnostic::File {
             name: self.name.clone(),
             text: self.text.clone(),

@@ -1,19 +1,24 @@
 //! `mozaiks-run WORKFLOW`: runs it.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    path::Path,
+    sync::Arc,
+};
 
 use super::{
-    args,
+    Found, args,
     inputs::Inputs,
     project, refuse,
     session::{self, Header, Ready, unpriced},
     show,
     tape::{self, Tape},
-    workflow,
+    workflow_of,
 };
 use crate::{
     journal::NewRun,
-    recording::Recorder,
+    load::Project,
+    recording::{Recorder, Replay},
     run::{Log, now_ms},
 };
 
@@ -23,19 +28,10 @@ pub(super) fn run(args: &args::Run) -> anyhow::Result<u8> {
         Ok(project) => project,
         Err(faults) => return refuse(&faults, &args.common),
     };
-    let (bundle, mut workflow, warnings) = match workflow(&project, name) {
+    let found = match workflow_of(&project, name, &Inputs::default()) {
         Ok(found) => found,
         Err(faults) => return refuse(&faults, &args.common),
     };
-    if args.session.verbose && !args.common.json {
-        show(&warnings, &args.common)?;
-    } else if !warnings.is_empty() && !args.session.quiet && !args.common.json {
-        writeln!(
-            io::stderr(),
-            "{} (mozaiks-run check {name} shows them)",
-            crate::diagnostic::summary(&warnings)
-        )?;
-    }
     let replay = args
         .replay
         .as_deref()
@@ -53,48 +49,84 @@ pub(super) fn run(args: &args::Run) -> anyhow::Result<u8> {
         Some(replay) if inputs == Inputs::default() => Inputs::recorded(replay),
         _ => inputs,
     };
+    let tapes = Tapes {
+        record: args.record.as_deref(),
+        replay: args.replay.as_deref().zip(replay),
+    };
+    begin(
+        &project,
+        found,
+        inputs,
+        tapes,
+        (&args.session, &args.common),
+    )
+}
+
+/// Where a run is recorded to, or what it is a replay of.
+#[derive(Default)]
+pub(super) struct Tapes<'a> {
+    record: Option<&'a Path>,
+    replay: Option<(&'a Path, Arc<Replay>)>,
+}
+
+/// Begins a run, and carries it to the end of this session.
+pub(super) fn begin(
+    project: &Project,
+    (bundle, mut workflow, warnings): Found,
+    inputs: Inputs,
+    tapes: Tapes<'_>,
+    (session, common): (&args::Session, &args::Common),
+) -> anyhow::Result<u8> {
+    let name = workflow.name.to_string();
+    if session.verbose && !common.json {
+        show(&warnings, common)?;
+    } else if !warnings.is_empty() && !session.quiet && !common.json {
+        writeln!(
+            io::stderr(),
+            "{} (mozaiks-run check {name} shows them)",
+            crate::diagnostic::summary(&warnings)
+        )?;
+    }
     let (context, plan) = match inputs.prepare(&workflow) {
         Ok(prepared) => prepared,
-        Err(faults) => return refuse(&faults, &args.common),
+        Err(faults) => return refuse(&faults, common),
     };
-    let tape = match (replay, &args.record) {
-        (Some(replay), _) => Tape::Replay(replay),
+    let replayed = tapes.replay.as_ref().map(|it| it.0);
+    let replayed = replayed.map(std::path::absolute).transpose()?;
+    let tape = match (tapes.replay, tapes.record) {
+        (Some((_, replay)), _) => Tape::Replay(replay),
         (None, None) => Tape::None,
         (None, Some(path)) => {
-            let run = (name, serde_json::to_value(&inputs)?);
+            let run = (&*name, serde_json::to_value(&inputs)?);
             Tape::Record(Recorder::create(path, tape::secrets(&workflow), run)?)
         }
     };
     let agents = match tape.agents(&mut workflow) {
         Ok(agents) => agents,
-        Err(faults) => return refuse(&faults, &args.common),
+        Err(faults) => return refuse(&faults, common),
     };
-    let budget = args.session.budget();
+    let budget = session.budget();
     let unpriced = unpriced(budget, &workflow);
     if !unpriced.is_empty() {
-        return refuse(&unpriced, &args.common);
+        return refuse(&unpriced, common);
     }
-    if let Some(fault) = session::out_is_taken(&args.session) {
-        return refuse(&[fault], &args.common);
+    if let Some(fault) = session::out_is_taken(session) {
+        return refuse(&[fault], common);
     }
-    let (id, folder) = session::new_folder(&project)?;
+    let (id, folder) = session::new_folder(project)?;
     let lock = session::lock(&folder)?;
-    let mut journal = session::journal(&project)?;
-    let mut header = Header::new(&bundle, &workflow, inputs, budget)?;
-    header.replay = args
-        .replay
-        .as_deref()
-        .map(std::path::absolute)
-        .transpose()?;
+    let mut journal = session::journal(project)?;
+    let mut header = Header::new(bundle.as_ref(), &workflow, inputs, budget)?;
+    header.replay = replayed;
     let cursor = journal.begin(&NewRun {
         id: &id,
-        workflow: name,
+        workflow: &name,
         started_at_ms: now_ms(),
         header: &serde_json::to_string(&header)?,
     })?;
     let ready = Ready {
         id,
-        name: name.to_owned(),
+        name,
         folder,
         workflow,
         agents,
@@ -105,5 +137,5 @@ pub(super) fn run(args: &args::Run) -> anyhow::Result<u8> {
         tape,
         lock,
     };
-    session::perform(ready, &args.session, &args.common)
+    session::perform(ready, session, common)
 }

@@ -88,7 +88,7 @@ fn chosen<'a>(workflow: &'a Workflow, id: Option<&str>) -> Result<&'a Batch, Box
 
 fn from_file(batch: &Batch, source: &Source, workflow: &Workflow) -> Result<Plan, Vec<Diagnostic>> {
     let (tasks, at) = plan::given(batch, source).map_err(|it| vec![*it])?;
-    plan::accept(batch, &tasks, &Origin::File(source, at), &workflow.limits)
+    run::accepted(workflow, batch, &tasks, &Origin::File(source, at))
 }
 
 fn draw(args: &args::Plan, plan: &Plan, batch: &Batch) -> anyhow::Result<u8> {

@@ -8,7 +8,7 @@ use super::{
     project, refuse,
     session::{self, Header, Ready, unpriced},
     tape::{self, Tape},
-    which, workflow,
+    which, workflow_of,
 };
 use crate::{
     diagnostic::{Code, Diagnostic},
@@ -62,11 +62,15 @@ pub(super) fn go_on(
     std::fs::create_dir_all(&folder)?;
     let lock = session::lock(&folder)?;
     let header: Header = serde_json::from_str(&journal.header(&run.id)?)?;
-    let (bundle, mut workflow, _) = match workflow(project, &run.workflow) {
+    let found = workflow_of(project, &run.workflow, &header.inputs);
+    let (bundle, mut workflow, _) = match found {
         Ok(found) => found,
         Err(faults) => return refuse(&faults, common),
     };
-    let changed = changed(&header.files, &session::fingerprints(&bundle, &workflow)?);
+    let changed = changed(
+        &header.files,
+        &session::fingerprints(bundle.as_ref(), &workflow)?,
+    );
     if !changed.is_empty() && !how.force {
         return refuse(&changed, common);
     }

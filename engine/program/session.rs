@@ -27,7 +27,7 @@ use super::{
 use crate::{
     agent::{Agents, env::Env},
     budget::Limit,
-    compile::{self, Workflow},
+    compile::{self, First, Workflow},
     context::{Context, Json},
     contract::runtime::Runtime,
     diagnostic::{Code, Diagnostic},
@@ -90,7 +90,7 @@ pub(super) struct Ready {
 
 impl Header {
     pub(super) fn new(
-        bundle: &Bundle,
+        bundle: Option<&Bundle>,
         workflow: &Workflow,
         inputs: Inputs,
         budget: Limit,
@@ -106,15 +106,18 @@ impl Header {
 }
 
 /// The hash of every file that a workflow is made of, by path: its YAML files, its shared agents, and the templates,
-/// programs and values that they name. What lies beside them is nobody's business.
+/// programs and values that they name. A DAG of its own has no files. What lies beside them is nobody's business.
 pub(super) fn fingerprints(
-    bundle: &Bundle,
+    bundle: Option<&Bundle>,
     workflow: &Workflow,
 ) -> anyhow::Result<BTreeMap<String, String>> {
-    let mut paths: Vec<PathBuf> = FileKind::ALL
-        .iter()
-        .filter_map(|it| Some(bundle.folder.join(it.path()?)))
-        .collect();
+    let Some(bundle) = bundle else {
+        return Ok(BTreeMap::new());
+    };
+    let named = FileKind::ALL.iter().filter_map(|it| it.path());
+    let mut paths: Vec<PathBuf> = named.map(|it| bundle.folder.join(it)).collect();
+    let as_json = FileKind::TaskDag.path().map(PathBuf::from);
+    paths.extend(as_json.map(|it| bundle.folder.join(it).with_extension("json")));
     for agent in workflow.agents.values() {
         let named: Vec<&str> = match &agent.runtime {
             Runtime::Template { template_file, .. } => {
@@ -245,7 +248,11 @@ pub(super) fn perform(
     let tape = &ready.tape;
     let done = stop::on_runtime(|cancel| async move {
         tape.end_with(&cancel);
-        run::workflow(workflow, agents, start, &mut hear, &cancel).await
+        let done = run::workflow(workflow, agents, start, &mut hear, &cancel).await;
+        for agent in agents.values() {
+            agent.close().await;
+        }
+        done
     });
     hearing.finish()?;
     let (ending, stopped) = done.with_context(|| {
@@ -265,11 +272,12 @@ pub(super) fn perform(
         }
         _ => (),
     }
+    let is_dag = matches!(ready.workflow.first, First::Dag(_));
     let code = finish(
         &ready.id,
         &ready.name,
         &ready.folder,
-        &ending,
+        (&ending, is_dag),
         (args, common, stopped),
     )?;
     drop(ready.lock);
@@ -345,7 +353,7 @@ fn finish(
     id: &str,
     name: &str,
     folder: &Path,
-    ending: &Ending,
+    (ending, is_dag): (&Ending, bool),
     (args, common, stopped): (&args::Session, &args::Common, Stopped),
 ) -> anyhow::Result<u8> {
     let code = match ending.status {
@@ -388,8 +396,11 @@ fn finish(
         return Ok(code);
     }
     // What the last agent said, if it said it to people.
-    if let Some(Value::String(text)) = ending.answer.as_ref().map(Json::to_value) {
-        writeln!(io::stdout(), "{}", text.trim_end())?;
+    match ending.answer.as_ref().map(Json::to_value) {
+        Some(Value::String(text)) => writeln!(io::stdout(), "{}", text.trim_end())?,
+        // What a DAG comes to is for whoever has it carried out.
+        Some(result) if is_dag => writeln!(io::stdout(), "{result:#}")?,
+        _ => (),
     }
     let mut err = io::stderr();
     let shown = args.out.as_ref().unwrap_or(&artifacts);

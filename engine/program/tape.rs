@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use super::Faults;
 use crate::{
     agent::{Agents, build},
-    compile::{Workflow, tools::Reached},
+    compile::{First, Workflow, tools::Reached},
     contract::{
         endpoint::{Header, Headers},
         runtime::Runtime,
@@ -75,6 +75,9 @@ pub(super) fn wait_for_nobody(workflow: &mut Workflow) {
     }
     for batch in &mut workflow.batches {
         batch.policy.backoff = Backoff::NONE;
+    }
+    if let First::Dag(fixed) = &mut workflow.first {
+        fixed.batch.policy.backoff = Backoff::NONE;
     }
     workflow.turn_backoff = Backoff::NONE;
 }

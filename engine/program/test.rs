@@ -157,6 +157,7 @@ fn prepare(
             .map(|(name, value)| (name.to_string(), value.clone()))
             .collect(),
         plan: None,
+        dag: None,
     };
     let mut tape = Tape::None;
     if let Some(recording) = &test.recording {

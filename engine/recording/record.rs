@@ -165,6 +165,10 @@ impl Agent for Recorded {
     fn reads_files(&self) -> bool {
         self.agent.reads_files()
     }
+
+    fn close(&self) -> crate::agent::Closing {
+        self.agent.close()
+    }
 }
 
 /// A question that nothing came of yet.

@@ -33,12 +33,15 @@ pub(super) struct Asking {
     pub(super) request: Request,
     pub(super) terms: Terms,
     pub(super) meter: Arc<Meter>,
+    /// Whether the answer is an output already, with its type.
+    pub(super) is_output: bool,
 }
 
 impl Asking {
     /// Straight on: question, answer, acceptance.
     pub(super) async fn make(self, agent: Arc<dyn Agent>) -> Answer {
         let shape = self.request.shape.clone();
+        let invocation = self.request.invocation.clone();
         match self.meter.ask(&*agent, self.request).await {
             Err(rejection) => Answer {
                 usage: rejection.usage,
@@ -48,7 +51,11 @@ impl Asking {
             Ok(reply) => Answer {
                 usage: reply.usage,
                 model: reply.model,
-                output: accept::task(&reply.text, shape.as_deref(), &self.terms),
+                output: match &invocation {
+                    Some(_) if self.is_output => accept::output(&reply.text),
+                    Some(it) => accept::data(&reply.text, shape.as_deref(), &it.task.output_type),
+                    None => accept::task(&reply.text, shape.as_deref(), &self.terms),
+                },
             },
         }
     }

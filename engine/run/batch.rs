@@ -25,14 +25,25 @@ use crate::{
     schedule::End,
 };
 
+/// How a batch ended.
+pub(super) struct Done {
+    /// What goes under its context key.
+    pub(super) results: Json,
+    pub(super) status: Status,
+    /// Why the run cannot go on, if it cannot.
+    pub(super) stop: Option<Stop>,
+    /// What went wrong in it, if anything did.
+    pub(super) why: Option<String>,
+}
+
 impl Run<'_> {
-    /// Runs a plan. Gives what goes under the context key, the status, and why the run cannot go on, if it cannot.
+    /// Runs a plan.
     pub(super) async fn batch(
         &mut self,
         batch: &Batch,
         plan: Plan,
         hear: Hear<'_>,
-    ) -> anyhow::Result<(Json, Status, Option<Stop>)> {
+    ) -> anyhow::Result<Done> {
         let recalled = self.log.recall_batch(self.turn, &batch.id)?;
         if !recalled.has_begun {
             let plan = plan.decomposition().text();
@@ -67,6 +78,7 @@ impl Run<'_> {
             ear: Ear::new(),
             max_output_bytes: self.workflow.limits.max_output_bytes,
             max_file_bytes: self.workflow.limits.max_file_bytes,
+            max_input_bytes: self.workflow.acmp.limits.max_input_bytes,
             specs: &self.workflow.agents,
             tools: &self.tools,
             agents: self.agents,
@@ -93,6 +105,7 @@ impl Run<'_> {
             return Err(error);
         }
         let status = results::status(batch, &work.fates);
+        let why = results::why(&plan, &work.fates);
         let results = results::merge(
             batch,
             &plan,
@@ -145,7 +158,12 @@ impl Run<'_> {
             Some(_) => Status::Failed,
             None => status,
         };
-        Ok((results, status, stop))
+        Ok(Done {
+            results,
+            status,
+            stop,
+            why,
+        })
     }
 
     /// What programs read instead of finding it in their request, if any agent of the plan is one.

@@ -61,7 +61,7 @@ impl Run<'_> {
             .unwrap_or(Status::Completed);
         Ok(match stop {
             Stop::Broken(error) => return Err(error),
-            Stop::Complete => (worst, None, Vec::new()),
+            Stop::Complete => (worst, self.why.clone(), Vec::new()),
             Stop::Failed(reason) => {
                 let status = match worst {
                     Status::Partial | Status::CompletedWithErrors

@@ -13,9 +13,10 @@ use tokio_util::sync::CancellationToken;
 use super::{Hear, Log, Run, Spoken, Stop, Store, meter::Spending, turn};
 use crate::{
     agent::{Agents, Usage},
-    compile::{Batch, Workflow},
+    compile::{Batch, Emits, Workflow},
     context::{Context, Json},
     contract::task_batches::{Rerun, SourceKind},
+    dag::Terms,
     diagnostic::Diagnostic,
     event::RunEvent,
     plan::{self, Origin, Plan},
@@ -71,6 +72,7 @@ pub async fn ask_planner(
         batches: BTreeMap::new(),
         last_answer: None,
         called: BTreeSet::new(),
+        why: None,
     };
     let mut hear = |_: &RunEvent| ();
     let planned = async {
@@ -91,6 +93,27 @@ pub async fn ask_planner(
         Err(Stop::Cancelled) => Planned::Stopped("stopped".to_owned()),
         Err(Stop::Complete) => Planned::Stopped("the run is complete".to_owned()),
     })
+}
+
+/// The plan of a batch, if what its planner emitted is one.
+///
+/// # Errors
+/// Every fault.
+pub fn accepted(
+    workflow: &Workflow,
+    batch: &Batch,
+    tasks: &Json,
+    origin: &Origin<'_>,
+) -> Result<Plan, Vec<Diagnostic>> {
+    let Emits::Dag { capabilities } = &batch.emits else {
+        return plan::accept(batch, tasks, origin, &workflow.limits);
+    };
+    let terms = Terms {
+        capabilities,
+        limits: &workflow.acmp.limits,
+        max_price_cu: workflow.acmp.max_price_cu,
+    };
+    plan::accept_dag(batch, tasks, origin, &terms, &workflow.capabilities)
 }
 
 impl Run<'_> {
@@ -116,7 +139,7 @@ impl Run<'_> {
                     if batch.rerun == Rerun::Changed && self.ran.get(&batch.id) == Some(&list) {
                         return Ok(None);
                     }
-                    match plan::accept(batch, &tasks, &origin, &self.workflow.limits) {
+                    match accepted(self.workflow, batch, &tasks, &origin) {
                         Ok(plan) => {
                             hear(&RunEvent::PlanAccepted {
                                 batch: Arc::clone(&batch.id),

@@ -33,7 +33,7 @@ impl Performance<'_> {
         let (verdict, wait) = match attempt.came {
             past::Came::Output(text) => {
                 let output = Json::of_text(String::from(&*text));
-                let files = self.files_of(&output)?;
+                let files = self.files_of(ix, &output)?;
                 let paths: Vec<FilePath> = files.iter().map(|it| it.path.clone()).collect();
                 let claimed = self.ledger.claim(ix.at(), &paths);
                 claimed
@@ -73,9 +73,11 @@ impl Performance<'_> {
         }))
     }
 
-    fn files_of(&self, output: &Json) -> anyhow::Result<Vec<EmittedFile>> {
-        // Where there is no file there is no need to look into the output.
-        if !output.text().contains("\"code_files\"") {
+    pub(super) fn files_of(&self, ix: TaskIx, output: &Json) -> anyhow::Result<Vec<EmittedFile>> {
+        // The output of a task of a DAG is data, whatever is in it. Else, where there is no file there is no need to look
+        // into it.
+        let is_data = self.plan.tasks()[ix.at()].invoke.is_some();
+        if is_data || !output.text().contains("\"code_files\"") {
             return Ok(Vec::new());
         }
         let files = Output::files_of(&output.to_value(), self.max_file_bytes);

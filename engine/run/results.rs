@@ -8,11 +8,11 @@ use serde_json::{Map, Value, json};
 use super::log::Origin;
 use crate::{
     accept::{Failure, Rejection},
-    compile::Batch,
+    compile::{Batch, Merge},
     context::{Json, Outputs},
-    contract::task_batches::{FailurePolicy, MergeStrategy},
+    contract::task_batches::FailurePolicy,
     graph::TaskIx,
-    plan::Plan,
+    plan::{Plan, Task},
     schedule::{Cause, End},
 };
 
@@ -102,12 +102,15 @@ pub(super) fn word(status: Status) -> &'static str {
 
 /// What goes under the batch's context key. There may be very many outputs: each is let go as it is written there.
 pub(super) fn merge(batch: &Batch, plan: &Plan, mut outputs: Outputs, fates: &[Fate]) -> Json {
+    if batch.merge == Merge::Leaves {
+        return leaves(plan, &outputs);
+    }
     let n_tasks = plan.tasks().len();
     let length: usize = (0..n_tasks)
         .filter_map(|it| Some(outputs.get(it)?.text().len() + 2 * plan.tasks()[it].id.len() + 16))
         .sum();
     let mut text = String::with_capacity(length + 512);
-    if batch.merge == MergeStrategy::CollectOutputs {
+    if batch.merge == Merge::List {
         text.push('[');
         for output in (0..n_tasks).filter_map(|it| outputs.take(it)) {
             if text.len() > 1 {
@@ -156,6 +159,40 @@ pub(super) fn merge(batch: &Batch, plan: &Plan, mut outputs: Outputs, fates: &[F
     text.push_str(&format!("\"_meta\":{meta}}}"));
     text.shrink_to_fit();
     Json::of_text(text)
+}
+
+/// What a DAG comes to: the output of the task that nothing waits for; of several, those there are, by id.
+fn leaves(plan: &Plan, outputs: &Outputs) -> Json {
+    let graph = plan.graph();
+    let leaves: Vec<TaskIx> = graph
+        .tasks()
+        .filter(|it| graph.feeds(*it).is_empty())
+        .collect();
+    if let [leaf] = leaves[..] {
+        return outputs
+            .get(leaf.at())
+            .cloned()
+            .unwrap_or(Value::Null.into());
+    }
+    let pairs = leaves.iter().filter_map(|it| {
+        let id = json!(&*plan.tasks()[it.at()].id);
+        Some(format!("{id}:{}", outputs.get(it.at())?))
+    });
+    let pairs: Vec<String> = pairs.collect();
+    Json::of_text(format!("{{{}}}", pairs.join(",")))
+}
+
+/// What went wrong first in plan order, and how many tasks failed.
+pub(super) fn why(plan: &Plan, fates: &[Fate]) -> Option<String> {
+    let failed = |it: &&(&Task, &Fate)| it.1.end == Some(End::Failed);
+    let all: Vec<(&Task, &Fate)> = plan.tasks().iter().zip(fates).collect();
+    let (task, fate) = all.iter().find(failed)?;
+    let why = fate.rejection.as_ref().map(|it| it.to_string());
+    let why = format!("task `{}` failed: {}", task.id, why.unwrap_or_default());
+    Some(match all.iter().filter(failed).count() {
+        1 => why,
+        n => format!("{why} (and {} more)", n - 1),
+    })
 }
 
 /// What a batch says about itself, under `_meta`.

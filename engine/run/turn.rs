@@ -81,6 +81,7 @@ impl Run<'_> {
                 idempotency_key: self.key(attempt),
                 prompt: prompt.clone(),
                 view: view.clone(),
+                invocation: None,
                 shape: spec.shape.clone(),
                 tools: self.tools.toolbox(agent, self.given(agent)),
                 timeout: TIMEOUT,

@@ -23,20 +23,19 @@ use super::{
     meter::Spending,
     past,
     results::{self, Fate},
-    reuse,
     store::Store,
 };
 use crate::{
-    accept::{EmittedFile, Failure, How, Output, Rejection, Terms},
-    agent::{Agents, Request, Usage},
+    accept::{EmittedFile, Failure, How, Output, Rejection},
+    agent::{Agents, Usage},
     compile::{AgentSpec, Batch},
-    context::{Json, Outputs, TaskFiles, TaskView, View},
+    context::{Json, Outputs, TaskFiles, View},
+    contract::runtime::Runtime,
     event::{RunEvent, TaskEnd},
     graph::TaskIx,
-    journal,
-    ownership::{FilePath, Ledger, Require},
-    plan::{Plan, Task},
-    prompt::{self, Prompt},
+    ownership::{FilePath, Ledger},
+    plan::Plan,
+    prompt,
     schedule::{Cause, Command, End, Retry},
     tool::Tools,
 };
@@ -72,6 +71,7 @@ pub(super) struct Performance<'a> {
     pub(super) ear: Ear<(TaskIx, u32)>,
     pub(super) max_output_bytes: usize,
     pub(super) max_file_bytes: usize,
+    pub(super) max_input_bytes: usize,
     pub(super) hear: Hear<'a>,
     pub(super) log: &'a mut Log,
     /// What earlier sessions saw, which is still to be recalled.
@@ -100,10 +100,15 @@ impl Work for Performance<'_> {
     ) -> impl Future<Output = Answer> + Send + 'static {
         let attempt = self.fates[ix.at()].before + attempt;
         self.fates[ix.at()].attempts = attempt;
-        let mut request = self.request(ix, attempt);
+        let invocation = self.invocation(ix, attempt);
+        let refused = invocation.as_ref().err().cloned();
+        let mut request = self.request(ix, attempt, invocation.ok().flatten());
         let task = &self.plan.tasks()[ix.at()];
         let agent = Arc::clone(&self.agents[&*task.agent]);
-        let reused = self.reuse(ix, &request);
+        let reused = match &refused {
+            None => self.reuse(ix, &request).map(Ok),
+            Some(rejection) => Some(Err(rejection.clone())),
+        };
         let feedback = self.fates[ix.at()].rejection.as_deref();
         if let Some(last) = feedback.filter(|it| it.failure.is_about_the_answer()) {
             request.prompt = prompt::after(&request.prompt, last);
@@ -111,13 +116,14 @@ impl Work for Performance<'_> {
         let about = (&self.batch.id, ix.number(), attempt);
         self.log.started(about, &request.prompt);
         let asking = Asking {
-            request,
             terms: self.terms(task),
             meter: self.spending.meter(&task.agent),
+            is_output: matches!(self.specs[&*task.agent].runtime, Runtime::Acmp { .. }),
+            request,
         };
         async move {
             match reused {
-                Some(output) => Answer::free(Ok(output)),
+                Some(known) => Answer::free(known),
                 None => asking.make(agent).await,
             }
         }
@@ -243,85 +249,6 @@ impl Work for Performance<'_> {
 }
 
 impl Performance<'_> {
-    /// What is asked in an attempt, whatever came of those before.
-    fn request(&self, ix: TaskIx, attempt: u32) -> Request {
-        let task = &self.plan.tasks()[ix.at()];
-        let spec = &self.specs[&*task.agent];
-        let needs = self.plan.graph().needs(ix);
-        let view = self.view.seen_by(&spec.sees).in_task(TaskView {
-            batch_id: Arc::clone(&self.batch.id),
-            task_id: Arc::clone(&task.id),
-            ix: ix.at(),
-            own: task.own.clone(),
-            plan: Arc::clone(self.plan.decomposition()),
-            dependencies: needs.iter().map(|it| it.at()).collect(),
-            outputs: Arc::clone(&self.outputs),
-            completed: self.completed,
-            context_key: Arc::clone(&self.batch.context_key),
-            status_key: Arc::clone(&self.batch.status_key),
-            files: self.files.as_ref().map(|it| Arc::clone(&it.named)),
-        });
-        let prompt = match self.agents[&*task.agent].reads_prompt() {
-            true => prompt::task(&spec.instruction, &task.prompt, &view),
-            false => Prompt::default(),
-        };
-        Request {
-            agent: Arc::clone(&task.agent),
-            task_id: Some(Arc::clone(&task.id)),
-            attempt,
-            idempotency_key: format!("{}/{}/{}/{attempt}", self.run, self.batch.id, task.id),
-            prompt,
-            shape: spec.shape.clone(),
-            tools: self.toolbox(ix, attempt, &view),
-            timeout: self.batch.timeout,
-            view,
-            max_output_bytes: self.max_output_bytes,
-            witness: self.ear.witness((ix, attempt)),
-        }
-    }
-
-    /// The output of equal work, if the agent allows that it is taken again and nothing came of this task so far. What
-    /// tools say may change.
-    fn reuse(&mut self, ix: TaskIx, request: &Request) -> Option<Output> {
-        let spec = &self.specs[&*request.agent];
-        let is_asked_anew = self.fates[ix.at()].attempts > 1 || request.tools.is_some();
-        if !spec.cache || is_asked_anew {
-            return None;
-        }
-        let terms = self.terms(&self.plan.tasks()[ix.at()]);
-        let agent = &self.agents[&*request.agent];
-        let identity = self.identities.entry(Arc::clone(&request.agent));
-        let identity = identity.or_insert_with(|| journal::hash(agent.identity()));
-        let key = reuse::key(request, &terms, spec, identity)?;
-        let found = self.log.equal_work(&key);
-        self.fates[ix.at()].origin.key = Some(key);
-        let (run, text) = found.ok().flatten()?;
-        let value = Json::of_text(String::from(&*text)).to_value();
-        let files = Output::files_of(&value, self.max_file_bytes).ok()?;
-        self.fates[ix.at()].origin.run = Some(run.into());
-        Some(Output {
-            value,
-            files,
-            dropped: Vec::new(),
-            read: None,
-        })
-    }
-
-    fn terms(&self, task: &Task) -> Terms {
-        Terms {
-            task_id: Arc::clone(&task.id),
-            agent: Arc::clone(&task.agent),
-            kind: task.kind.clone(),
-            owned: Arc::clone(&task.owned),
-            owned_as_written: task.owned_as_written.clone(),
-            require: match self.batch.require_owned_paths {
-                true => Require::Declared,
-                false => Require::Nothing,
-            },
-            max_file_bytes: self.max_file_bytes,
-        }
-    }
-
     /// Takes an output in, if its files can get this task as their owner.
     fn claim(&mut self, ix: TaskIx, output: Output) -> Result<Judged, Rejection> {
         let paths: Vec<FilePath> = output.files.iter().map(|it| it.path.clone()).collect();

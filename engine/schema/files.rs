@@ -24,6 +24,8 @@ pub enum FileKind {
     Plan,
     /// `tests/*.yaml` of a workflow's folder.
     Test,
+    TaskDag,
+    Acmp,
 }
 
 /// What the schemas of one workflow are narrowed to.
@@ -49,6 +51,8 @@ impl FileKind {
         FileKind::Providers,
         FileKind::Plan,
         FileKind::Test,
+        FileKind::TaskDag,
+        FileKind::Acmp,
     ];
 
     /// The name of its schema's file, without `.schema.json`.
@@ -67,6 +71,8 @@ impl FileKind {
             FileKind::Providers => "providers",
             FileKind::Plan => "plan",
             FileKind::Test => "test",
+            FileKind::TaskDag => "task_dag",
+            FileKind::Acmp => "acmp",
         }
     }
 
@@ -78,7 +84,9 @@ impl FileKind {
     /// Where it lies in a workflow's folder. Plans do not, nor does what workflows share.
     pub fn path(self) -> Option<String> {
         match self {
-            FileKind::TaskBatches => Some("extended_orchestration/task_batches.yaml".to_owned()),
+            FileKind::TaskBatches | FileKind::TaskDag => {
+                Some(format!("extended_orchestration/{}.yaml", self.name()))
+            }
             FileKind::Agent | FileKind::Providers | FileKind::Plan | FileKind::Test => None,
             other => Some(format!("{}.yaml", other.name())),
         }
@@ -104,6 +112,8 @@ impl FileKind {
             FileKind::Providers => of::<contract::providers::Providers>(),
             FileKind::Plan => of::<contract::plan::Answer>(),
             FileKind::Test => of::<contract::test::Test>(),
+            FileKind::TaskDag => of::<contract::task_dag::Dag>(),
+            FileKind::Acmp => of::<contract::acmp::Acmp>(),
         }
     }
 
@@ -130,6 +140,8 @@ impl FileKind {
             LazyLock::new(|| Schema::new(FileKind::Providers.json_schema())),
             LazyLock::new(|| Schema::new(FileKind::Plan.json_schema())),
             LazyLock::new(|| Schema::new(FileKind::Test.json_schema())),
+            LazyLock::new(|| Schema::new(FileKind::TaskDag.json_schema())),
+            LazyLock::new(|| Schema::new(FileKind::Acmp.json_schema())),
         ];
         &SCHEMAS[self as usize]
     }

@@ -427,6 +427,8 @@ fn kinds_have_names_and_paths() {
         providers providers.schema.json 
         plan plan.schema.json 
         test test.schema.json 
+        task_dag task_dag.schema.json extended_orchestration/task_dag.yaml
+        acmp acmp.schema.json acmp.yaml
     "#]]
     .assert_eq(&lines.collect::<String>());
     assert_eq!(FileKind::named("Agents"), None);

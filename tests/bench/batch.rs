@@ -340,6 +340,7 @@ async fn attempt(view: View, task: usize) -> bool {
         idempotency_key: format!("bench/batch/{id}/1"),
         prompt: Prompt::default(),
         view,
+        invocation: None,
         shape: None,
         tools: None,
         timeout: Duration::from_secs(600),

@@ -53,7 +53,8 @@ fn a_conveyor_stands_for_a_batch() {
                 },
                 context_key: "c_results",
                 status_key: "c_status",
-                merge: CollectTaskOutputs,
+                merge: ByTask,
+                emits: Tasks,
                 require_owned_paths: false,
                 rerun: Changed,
                 form: Conveyor,
@@ -99,8 +100,8 @@ batches:
         ),
         show,
         expect![[r#"
-            b ["P", "A", "B", "Z"] initial_agent initial_message depends_on 120s None Policy { concurrency: 4, retry_limit: 0, backoff: Backoff { initial: 1s, max: 60s, jitter: Full }, on_failure: Stop } CollectTaskOutputs true
-            full ["B"] who what after 5s Some(6s) Policy { concurrency: 9, retry_limit: 2, backoff: Backoff { initial: 250ms, max: 18446744073709551615.999999999s, jitter: None }, on_failure: Continue } CollectOutputs false
+            b ["P", "A", "B", "Z"] initial_agent initial_message depends_on 120s None Policy { concurrency: 4, retry_limit: 0, backoff: Backoff { initial: 1s, max: 60s, jitter: Full }, on_failure: Stop } ByTask true
+            full ["B"] who what after 5s Some(6s) Policy { concurrency: 9, retry_limit: 2, backoff: Backoff { initial: 250ms, max: 18446744073709551615.999999999s, jitter: None }, on_failure: Continue } List false
         "#]],
     );
 }

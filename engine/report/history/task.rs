@@ -87,7 +87,7 @@ pub struct Called {
 impl Task {
     /// The task at a place of a plan.
     pub(super) fn planned(ix: usize, planned: Value) -> Task {
-        let agent = ["execution_agent", "initial_agent"];
+        let agent = ["execution_agent", "initial_agent", "capability"];
         let agent = agent.iter().find_map(|it| text(&planned[*it]));
         Task {
             id: id_of(&planned, ix),

@@ -4,7 +4,7 @@ use expect_test::{Expect, expect};
 
 use super::*;
 use crate::{
-    compile::Form,
+    compile::{Emits, Form, Merge},
     contract::{orchestrator::Limits, task_batches as written},
     plan::{self, Origin},
     schedule::{Backoff, Jitter, OnFailure, Policy},
@@ -38,7 +38,8 @@ fn batch() -> Batch {
         budget: Default::default(),
         context_key: "build_results".into(),
         status_key: "build_status".into(),
-        merge: written::MergeStrategy::CollectTaskOutputs,
+        merge: Merge::ByTask,
+        emits: Emits::Tasks,
         require_owned_paths: false,
         rerun: written::Rerun::Changed,
         form: Form::Conveyor,

@@ -51,6 +51,7 @@ fn question(seconds: u32) -> Request {
             user: "?".repeat(270),
         },
         view: Context::default().view(&Sees::All),
+        invocation: None,
         shape: None,
         tools: None,
         timeout: SECOND * seconds,

@@ -55,7 +55,7 @@ fn size_is_bounded_and_large_is_not_slow() {
         many keys -> {"k0":0,"k1":1,"k2":2,"k3":3,"k4":4,"k5":5,"k6":6,"k7":7,"k8":8,"k9":9,"k10":10,"k11":11,"k12":12...
         many items -> [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,...
         comments -> {}
-        too long -- MZ107 `f` is 16777217 bytes long
+        too long -- MZ107 `f` is 33554433 bytes long
     "#]].assert_eq(&lines.concat());
 }
 

@@ -1,0 +1,188 @@
+//! A provider, as a buyer sees it.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use tokio::{
+    sync::{Mutex, Semaphore},
+    time::{sleep, timeout},
+};
+
+use super::{
+    call::Connection,
+    link::{self, Unconnected},
+    wire::{self, Error},
+};
+use crate::{
+    child::{Program, env::Env},
+    contract::acmp::{self as written, Endpoint},
+};
+
+/// How long a provider may take to say what it can do.
+const GREETING: Duration = Duration::from_secs(10);
+/// How often an invocation is sent again after its connection was lost.
+const RESENDS: u32 = 3;
+/// How long to wait before that; twice as long each time.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How many heartbeats may be missed.
+const MISSED: u32 = 3;
+
+/// Somebody who serves capabilities. Connected when it is asked first, and again when a connection was lost.
+pub struct Provider {
+    pub name: Arc<str>,
+    endpoint: Where,
+    token: Option<String>,
+    beat: Option<Duration>,
+    limit: usize,
+    slots: Semaphore,
+    connection: Mutex<Option<Arc<Connection>>>,
+}
+
+enum Where {
+    Program(Program),
+    Url(String),
+}
+
+/// Why there is no result.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Failed {
+    /// The provider says so.
+    Error(Error),
+    /// It cannot be reached, or the connection broke.
+    Lost(String),
+    /// It said nothing of the task for so long.
+    Silent(Duration),
+    /// The message would be longer than it may be.
+    TooLong { bytes: usize, limit: usize },
+    /// Whoever is there is no provider that can be asked.
+    Foreign(String),
+    /// It does not let us in.
+    Refused(String),
+}
+
+impl Provider {
+    /// A provider that is written in a file, seen from the folder `home`.
+    ///
+    /// # Errors
+    /// The environment variable that would hold its token.
+    pub fn new(provider: &written::Provider, home: &Path, env: &Env) -> Result<Provider, String> {
+        let variable = provider.token_env.as_ref();
+        let token = variable.map(|it| env.text(it).ok_or_else(|| it.to_string()));
+        let token = token.transpose()?;
+        let endpoint = match &provider.endpoint {
+            Endpoint::Websocket { url } => Where::Url(url.to_string()),
+            Endpoint::Stdio {
+                argv,
+                env: allowed,
+                cwd,
+            } => {
+                let allowed: Vec<_> = allowed.iter().chain(variable).cloned().collect();
+                Where::Program(Program::new(argv, &allowed, cwd.as_deref(), home, env))
+            }
+        };
+        Ok(Provider {
+            name: provider.name.as_str().into(),
+            endpoint,
+            token,
+            beat: provider.heartbeat_interval_ms.map(Duration::from_millis),
+            limit: provider.max_message_bytes,
+            slots: Semaphore::new(provider.concurrency as usize),
+            connection: Mutex::default(),
+        })
+    }
+
+    /// Has a task carried out. Dropped, it is cancelled. After a lost connection it is sent again with the same id, so
+    /// that a provider that has it already does not do it twice.
+    ///
+    /// # Errors
+    /// Why there is no result.
+    pub async fn invoke(&self, task_id: &str, params: &Value) -> Result<Value, Failed> {
+        let slot = self.slots.acquire().await;
+        let _slot = slot.expect("the slots are never closed");
+        let mut resends = 0;
+        loop {
+            let lost = match self.connected().await {
+                Ok(connection) => {
+                    let called =
+                        connection.call(task_id, "acmp/invoke", params.clone(), self.limit);
+                    match called.await {
+                        Err(Failed::Lost(why)) => why,
+                        done => return done,
+                    }
+                }
+                Err(Failed::Lost(why)) => why,
+                Err(failed) => return Err(failed),
+            };
+            if resends == RESENDS {
+                return Err(Failed::Lost(lost));
+            }
+            sleep(PAUSE * 2_u32.pow(resends)).await;
+            resends += 1;
+        }
+    }
+
+    /// Ends the connection, once what was sent has been heard.
+    pub async fn close(&self) {
+        let connection = self.connection.lock().await.take();
+        if let Some(connection) = connection.and_then(Arc::into_inner) {
+            connection.close().await;
+        }
+    }
+
+    async fn connected(&self) -> Result<Arc<Connection>, Failed> {
+        let mut connection = self.connection.lock().await;
+        if let Some(connection) = connection.as_ref().filter(|it| !it.is_lost()) {
+            return Ok(Arc::clone(connection));
+        }
+        let link = match &self.endpoint {
+            Where::Program(program) => link::program(program, self.limit)
+                .map_err(|error| Failed::Foreign(program.not_started(&error)))?,
+            Where::Url(url) => {
+                let connecting = link::connect(url, self.token.as_deref(), self.limit);
+                let connected = timeout(GREETING, connecting).await;
+                let connected = connected
+                    .unwrap_or_else(|_| Err(Unconnected::Lost("it does not answer".to_owned())));
+                connected.map_err(|it| match it {
+                    Unconnected::Refused(why) => Failed::Refused(why),
+                    Unconnected::Lost(why) => Failed::Lost(why),
+                })?
+            }
+        };
+        let mut made = Connection::new(link);
+        let beat = self.greet(&made).await?.or(self.beat);
+        made.patience = beat.map(|it| it.saturating_mul(MISSED));
+        let made = Arc::new(made);
+        *connection = Some(Arc::clone(&made));
+        Ok(made)
+    }
+
+    /// Asks a provider what it can do. Gives how often it says that it is alive. One that knows no greeting is taken as
+    /// it was written down.
+    async fn greet(&self, connection: &Connection) -> Result<Option<Duration>, Failed> {
+        let params = json!({
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": { "name": "mozaiks", "version": env!("CARGO_PKG_VERSION") },
+        });
+        let greeting = connection.call("initialize", "initialize", params, self.limit);
+        let answer = match timeout(GREETING, greeting).await {
+            Err(_) => return Err(Failed::Lost("it does not answer `initialize`".to_owned())),
+            Ok(Err(Failed::Error(error))) if error.code == wire::NO_METHOD => return Ok(None),
+            Ok(answer) => answer?,
+        };
+        connection.notify("notifications/initialized", json!({}));
+        let acmp = &answer["capabilities"]["acmp"];
+        let Some(version) = acmp["version"].as_str() else {
+            let what = "it answers `initialize`, but is no ACMP provider";
+            return Err(Failed::Foreign(what.to_owned()));
+        };
+        let major = |it: &str| it.split('.').next().map(str::to_owned);
+        if major(version) != major(wire::VERSION) {
+            let version = crate::prompt::cut(version, 20);
+            let what = format!("it speaks ACMP {version}; {} is known", wire::VERSION);
+            return Err(Failed::Foreign(what));
+        }
+        let beat = acmp["features"]["heartbeat_interval_ms"].as_u64();
+        Ok(beat.filter(|it| *it > 0).map(Duration::from_millis))
+    }
+}

@@ -1,0 +1,206 @@
+//! A connection, whatever carries it: messages in both directions.
+
+use std::io;
+
+use futures_util::{SinkExt, StreamExt};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader},
+    sync::mpsc,
+    task::JoinSet,
+};
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{
+        Error as Fault, Message as Frame, client::IntoClientRequest, http::HeaderValue,
+        protocol::WebSocketConfig,
+    },
+};
+
+use crate::child::{Ends, Group, Program};
+
+/// How many messages wait in each direction.
+const ROOM: usize = 32;
+
+/// A connection. Dropped, it is closed, and a program at its other end is gone.
+pub struct Link {
+    /// Whoever sends waits until there is room.
+    pub outgoing: mpsc::Sender<String>,
+    /// Messages, and at last why there are no more.
+    pub incoming: mpsc::Receiver<Result<String, String>>,
+    pub(super) pump: JoinSet<()>,
+}
+
+/// Starts a program, and speaks with it a line a message.
+///
+/// # Errors
+/// It cannot be started.
+pub fn program(program: &Program, limit: usize) -> io::Result<Link> {
+    let mut group = Group::start(program)?;
+    let child = &mut group.child;
+    let (stdin, stdout, stderr) = (
+        child.stdin().take(),
+        child.stdout().take(),
+        child.stderr().take(),
+    );
+    let (Some(stdin), Some(stdout)) = (stdin, stdout) else {
+        return Err(io::ErrorKind::BrokenPipe.into());
+    };
+    let mut link = lines(stdout, stdin, limit);
+    link.pump.spawn(async move {
+        // The program lives as long as its link.
+        let _group = group;
+        Ends::default().drain(stderr).await;
+        std::future::pending().await
+    });
+    Ok(link)
+}
+
+/// Speaks a line a message.
+pub fn lines(
+    reader: impl AsyncRead + Send + Unpin + 'static,
+    mut writer: impl AsyncWrite + Send + Unpin + 'static,
+    limit: usize,
+) -> Link {
+    let (outgoing, mut to_send) = mpsc::channel::<String>(ROOM);
+    let (received, incoming) = mpsc::channel(ROOM);
+    let mut pump = JoinSet::new();
+    pump.spawn(async move {
+        while let Some(mut text) = to_send.recv().await {
+            text.push('\n');
+            let written = writer.write_all(text.as_bytes()).await;
+            if written.is_err() || writer.flush().await.is_err() {
+                return;
+            }
+        }
+    });
+    pump.spawn(async move {
+        let mut reader = BufReader::new(reader);
+        loop {
+            let line = line(&mut reader, limit).await;
+            let is_last = line.is_err();
+            if received.send(line).await.is_err() || is_last {
+                return;
+            }
+        }
+    });
+    Link {
+        outgoing,
+        incoming,
+        pump,
+    }
+}
+
+/// The next line, if it is no longer than the limit.
+async fn line(
+    reader: &mut BufReader<impl AsyncRead + Unpin>,
+    limit: usize,
+) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    let most = (limit as u64).saturating_add(1);
+    let read = reader.take(most).read_until(b'\n', &mut bytes).await;
+    read.map_err(|error| error.to_string())?;
+    match bytes.pop() {
+        None => Err("it was closed".to_owned()),
+        Some(b'\n') => String::from_utf8(bytes).map_err(|_| "a message is not UTF-8".to_owned()),
+        Some(_) if bytes.len() >= limit => Err(too_long(limit)),
+        Some(_) => Err("it was closed in the middle of a message".to_owned()),
+    }
+}
+
+fn too_long(limit: usize) -> String {
+    format!("a message is longer than the {limit} bytes that are allowed")
+}
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub enum Unconnected {
+    /// Nobody is there, or whoever is does not speak WebSocket.
+    Lost(String),
+    /// We are not let in, and would not be another time.
+    Refused(String),
+}
+
+/// Connects to a WebSocket.
+///
+/// # Errors
+/// Why that is not possible.
+pub async fn connect(url: &str, token: Option<&str>, limit: usize) -> Result<Link, Unconnected> {
+    let mut request = url
+        .into_client_request()
+        .map_err(|error| Unconnected::Refused(format!("`{url}` is no address: {error}")))?;
+    if let Some(token) = token {
+        let value = HeaderValue::from_str(&format!("Bearer {token}"));
+        let mut value = value.map_err(|_| {
+            Unconnected::Refused("the token has characters that none can have".to_owned())
+        })?;
+        value.set_sensitive(true);
+        request.headers_mut().insert("Authorization", value);
+    }
+    // There may be several in the program, and this is the one that is meant.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let config = Some(config(limit));
+    let connected = tokio_tungstenite::connect_async_with_config(request, config, true).await;
+    let (stream, _) = connected.map_err(|error| match error {
+        Fault::Http(answer) if matches!(answer.status().as_u16(), 401 | 403) => {
+            Unconnected::Refused(format!("it answers with status {}", answer.status()))
+        }
+        error => Unconnected::Lost(error.to_string()),
+    })?;
+    Ok(frames(stream, limit))
+}
+
+/// What a WebSocket may carry.
+pub fn config(limit: usize) -> WebSocketConfig {
+    WebSocketConfig::default()
+        .max_message_size(Some(limit))
+        .max_frame_size(Some(limit))
+}
+
+/// Speaks a frame a message.
+pub fn frames<S>(stream: WebSocketStream<S>, limit: usize) -> Link
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let (outgoing, mut to_send) = mpsc::channel::<String>(ROOM);
+    let (received, incoming) = mpsc::channel(ROOM);
+    let (mut sink, mut stream) = stream.split();
+    let mut pump = JoinSet::new();
+    pump.spawn(async move {
+        while let Some(text) = to_send.recv().await {
+            // What is there already goes in one piece.
+            let mut sent = sink.feed(Frame::text(text)).await;
+            while let (Ok(()), Ok(text)) = (&sent, to_send.try_recv()) {
+                sent = sink.feed(Frame::text(text)).await;
+            }
+            if sent.is_err() || sink.flush().await.is_err() {
+                return;
+            }
+        }
+        let _ = sink.close().await;
+    });
+    pump.spawn(async move {
+        loop {
+            let message = match stream.next().await {
+                None | Some(Ok(Frame::Close(_))) => Err("it was closed".to_owned()),
+                Some(Ok(Frame::Text(text))) => Ok(text.as_str().to_owned()),
+                Some(Ok(Frame::Binary(bytes))) => {
+                    let text = String::from_utf8(bytes.to_vec());
+                    text.map_err(|_| "a message is not UTF-8".to_owned())
+                }
+                // Pings are answered below us.
+                Some(Ok(_)) => continue,
+                Some(Err(Fault::Capacity(_))) => Err(too_long(limit)),
+                Some(Err(error)) => Err(error.to_string()),
+            };
+            let is_last = message.is_err();
+            if received.send(message).await.is_err() || is_last {
+                return;
+            }
+        }
+    });
+    Link {
+        outgoing,
+        incoming,
+        pump,
+    }
+}

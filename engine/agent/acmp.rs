@@ -1,0 +1,224 @@
+//! The providers of a capability: asked one after the other until one can, and held to what they were asked.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Agent, Answer, Reply, Request, Usage};
+use crate::{
+    accept::{Failure, Rejection},
+    acmp::{
+        buyer::{Failed, Provider},
+        proof, wire,
+    },
+    context::Json,
+    dag::Invocation,
+    prompt,
+};
+
+/// How much of what a provider says is told.
+const SHOWN: usize = 500;
+
+/// The providers of one capability.
+pub struct Acmp {
+    pub capability: Arc<str>,
+    /// In the order in which they are asked.
+    pub providers: Vec<Arc<Provider>>,
+}
+
+impl Agent for Acmp {
+    fn ask(&self, request: Request) -> Answer {
+        let (capability, providers) = (Arc::clone(&self.capability), self.providers.clone());
+        Box::pin(async move {
+            let (task_id, params) = match &request.invocation {
+                Some(invocation) => (invocation.task_id.clone(), invocation.params()),
+                None => by_prompt(&capability, &request),
+            };
+            let max_price = params["max_price_cu"].as_f64();
+            let proof = params["proof_method"].as_str().map(str::to_owned);
+            let mut last = None;
+            for provider in &providers {
+                match provider.invoke(&task_id, &params).await {
+                    Ok(result) => {
+                        let terms = Terms {
+                            task_id: &task_id,
+                            max_price,
+                            proof: proof.as_deref(),
+                            max_bytes: request.max_output_bytes,
+                        };
+                        let mut reply = terms.read(&result).map_err(|it| by(provider, it))?;
+                        if request.invocation.is_none() {
+                            reply.text = data(&reply.text);
+                        }
+                        return Ok(reply);
+                    }
+                    Err(failed) => {
+                        let rejection = by(provider, refused(&failed));
+                        if !another_may(&failed) {
+                            return Err(rejection);
+                        }
+                        last = Some(rejection);
+                    }
+                }
+            }
+            Err(last.unwrap_or_else(|| {
+                let message = format!("no provider serves the capability `{capability}`");
+                Rejection::new(Failure::NotFound, message)
+            }))
+        })
+    }
+
+    fn close(&self) -> super::Closing {
+        let providers = self.providers.clone();
+        Box::pin(async move {
+            for provider in providers {
+                provider.close().await;
+            }
+        })
+    }
+}
+
+/// What is asked where the task is none of a DAG: the prompt is the input.
+fn by_prompt(capability: &str, request: &Request) -> (String, Value) {
+    let task_id = Invocation::id_of(&request.idempotency_key);
+    let prompt = [&*request.prompt.system, &*request.prompt.user];
+    let prompt: Vec<&str> = prompt.into_iter().filter(|it| !it.is_empty()).collect();
+    let params = json!({
+        "task_id": task_id,
+        "capability": capability,
+        "input": { "type": "text", "data": prompt.join("\n\n") },
+        "output_type": "json",
+        "timeout_ms": u64::try_from(request.timeout.as_millis()).unwrap_or(u64::MAX),
+        "stream": false,
+        "input_stream": false,
+    });
+    (task_id, params)
+}
+
+/// The payload of an output, as an agent would answer with it.
+fn data(output: &str) -> String {
+    let output: Value = serde_json::from_str(output).unwrap_or_default();
+    match &output["data"] {
+        Value::String(text) => text.clone(),
+        data => data.to_string(),
+    }
+}
+
+/// What a result has to be.
+struct Terms<'a> {
+    task_id: &'a str,
+    max_price: Option<f64>,
+    proof: Option<&'a str>,
+    max_bytes: usize,
+}
+
+impl Terms<'_> {
+    fn read(&self, result: &Value) -> Result<Reply, Rejection> {
+        let reject = |failure, message: String| Err(Rejection::new(failure, message));
+        if result["task_id"].as_str() != Some(self.task_id) {
+            let message = format!(
+                "the result is for the task {}, not for `{}`",
+                prompt::cut(&result["task_id"].to_string(), SHOWN),
+                self.task_id
+            );
+            return reject(Failure::WrongTask, message);
+        }
+        let cost = &result["cost_cu"];
+        match cost.as_f64() {
+            Some(cost) if cost >= 0.0 && self.max_price.is_none_or(|it| cost <= it) => (),
+            Some(cost) if cost >= 0.0 => {
+                let most = self.max_price.unwrap_or_default();
+                let message = format!("the result costs {cost} CU; {most} are allowed");
+                return reject(Failure::BudgetExceeded, message);
+            }
+            _ => {
+                let cost = prompt::cut(&cost.to_string(), SHOWN);
+                let message = format!("`cost_cu` is {cost}, which is no price");
+                return reject(Failure::WrongShape, message);
+            }
+        }
+        let Some(tokens) = result["tokens_used"].as_u64() else {
+            let message = "`tokens_used` is no number of tokens".to_owned();
+            return reject(Failure::WrongShape, message);
+        };
+        let output = &result["output"];
+        if !output["type"].is_string() || output.get("data").is_none() {
+            let message = match result["output_streamed"] == true {
+                true => "the output was streamed, which nobody asked for",
+                false => "the result has no `output` of `type` and `data`",
+            };
+            return reject(Failure::WrongShape, message.to_owned());
+        }
+        if let Err(message) = proof::verify(self.proof, result) {
+            return reject(Failure::WrongShape, message);
+        }
+        let output = json!({ "type": output["type"], "data": output["data"] });
+        let text = output.to_string();
+        if text.len() > self.max_bytes {
+            let (bytes, limit) = (text.len(), self.max_bytes);
+            let message = format!("the output is {bytes} bytes long; {limit} are allowed");
+            return reject(Failure::TooLong, message);
+        }
+        Ok(Reply {
+            text: Json::of_text(text).text().to_owned(),
+            usage: Usage {
+                output_tokens: tokens,
+                ..Usage::default()
+            },
+            ..Reply::default()
+        })
+    }
+}
+
+/// Names the provider a rejection is about.
+fn by(provider: &Provider, mut rejection: Rejection) -> Rejection {
+    rejection.message = format!("provider `{}`: {}", provider.name, rejection.message);
+    rejection
+}
+
+/// Whether the next provider may be able to do it.
+fn another_may(failed: &Failed) -> bool {
+    match failed {
+        Failed::Lost(_) | Failed::Foreign(_) | Failed::Refused(_) => true,
+        Failed::Error(error) => {
+            [wire::CAPABILITY_NOT_FOUND, wire::BUDGET_EXCEEDED].contains(&error.code)
+        }
+        Failed::Silent(_) | Failed::TooLong { .. } => false,
+    }
+}
+
+/// What a failure means for the attempt.
+fn refused(failed: &Failed) -> Rejection {
+    let (failure, message) = match failed {
+        Failed::Lost(why) => (Failure::Connection, why.clone()),
+        Failed::Foreign(what) => (Failure::NotFound, what.clone()),
+        Failed::Refused(why) => (Failure::Authentication, why.clone()),
+        Failed::Silent(span) => {
+            let message = format!("it was silent for {} seconds", span.as_secs_f64());
+            (Failure::IdleTimeout, message)
+        }
+        Failed::TooLong { bytes, limit } => {
+            let message = format!("the task is {bytes} bytes long; {limit} are allowed");
+            (Failure::BadRequest, message)
+        }
+        Failed::Error(error) => {
+            let failure = match error.code {
+                wire::BUDGET_EXCEEDED => Failure::BudgetExceeded,
+                wire::CAPABILITY_NOT_FOUND => Failure::NotFound,
+                wire::TIMEOUT => Failure::Timeout,
+                wire::CANCELLED => Failure::Refused,
+                wire::ESCROW_INVALID
+                | wire::PROOF_UNSUPPORTED
+                | wire::FEATURE_UNSUPPORTED
+                | wire::NOT_JSON
+                | wire::BAD_REQUEST
+                | wire::NO_METHOD
+                | wire::BAD_PARAMS => Failure::BadRequest,
+                _ => Failure::ProgramFailed,
+            };
+            let said = prompt::cut(&error.message, SHOWN);
+            (failure, format!("error {}: {said}", error.code))
+        }
+    };
+    Rejection::new(failure, message)
+}

@@ -1,0 +1,82 @@
+//! `mozaiks-run provide`: serves the capabilities of a workflow's agents to others.
+
+use std::{
+    env,
+    io::{self, Write},
+};
+
+use super::{Faults, args, project, refuse, stop::on_runtime, workflow};
+use crate::{
+    acmp::link,
+    agent::build,
+    diagnostic::{Code, Diagnostic},
+    provide::{self, Limits, Provider},
+};
+
+pub(super) fn provide(args: &args::Provide) -> anyhow::Result<u8> {
+    let project = match project(&args.common) {
+        Ok(project) => project,
+        Err(faults) => return refuse(&faults, &args.common),
+    };
+    let (_, workflow, _) = match workflow(&project, &args.workflow) {
+        Ok(found) => found,
+        Err(faults) => return refuse(&faults, &args.common),
+    };
+    let token = match token(args) {
+        Ok(token) => token,
+        Err(faults) => return refuse(&faults, &args.common),
+    };
+    if workflow.capabilities.is_empty() {
+        let message = format!(
+            "no agent of `{}` has `capabilities` to serve",
+            workflow.name
+        );
+        return refuse(&[Diagnostic::error(Code::NotServed, message)], &args.common);
+    }
+    let agents = match build::all(&workflow) {
+        Ok(agents) => agents,
+        Err(faults) => return refuse(&faults, &args.common),
+    };
+    let provider = Provider::new(&workflow, &agents, token, Limits::default());
+    let serving = on_runtime(|stop| async move {
+        match args.listen {
+            None => {
+                let (stdin, stdout) = (tokio::io::stdin(), tokio::io::stdout());
+                let limit = Limits::default().message_bytes;
+                provider
+                    .serve(link::lines(stdin, stdout, limit), &stop)
+                    .await;
+            }
+            Some(address) => {
+                let listener = provide::open(address).await?;
+                let address = listener.local_addr()?;
+                writeln!(io::stderr(), "serving at ws://{address}/")?;
+                provider.listen(listener, &stop).await?;
+            }
+        }
+        Ok(())
+    });
+    serving.map(|_| 0)
+}
+
+/// What buyers have to show.
+fn token(args: &args::Provide) -> Result<Option<String>, Faults> {
+    let Some(name) = &args.token_env else {
+        let is_open = args.listen.is_some_and(|it| !it.ip().is_loopback());
+        return match is_open {
+            false => Ok(None),
+            true => {
+                let message = "others than this machine may connect there, and without a token";
+                let help = "name the environment variable that holds one with `--token-env`";
+                Err(vec![Diagnostic::error(Code::BadInput, message).help(help)])
+            }
+        };
+    };
+    match env::var(name) {
+        Ok(token) if !token.trim().is_empty() => Ok(Some(token.trim().to_owned())),
+        _ => {
+            let message = format!("the environment variable `{name}` holds no token");
+            Err(vec![Diagnostic::error(Code::NoKey, message)])
+        }
+    }
+}

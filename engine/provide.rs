@@ -1,0 +1,187 @@
+//! Serves the capabilities of a workflow's agents over ACMP: the provider's side of connections.
+//!
+//! **Invariant:** a task is carried out once, however often and over however many connections it is asked for, as long as its result is remembered.
+//! **Invariant:** what buyers can make it hold is bounded: connections, tasks under way, results remembered.
+
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    task::JoinSet,
+    time::timeout,
+};
+use tokio_tungstenite::tungstenite::{
+    handshake::server::{ErrorResponse, Request, Response},
+    http::StatusCode,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    acmp::link::{self, Link},
+    agent::Agent,
+    compile::{AgentSpec, Workflow},
+};
+
+mod connection;
+mod tasks;
+mod work;
+
+use tasks::Tasks;
+
+/// How long a buyer may take to open a connection.
+const GREETING: Duration = Duration::from_secs(10);
+
+/// How much is served at once, and held.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    pub connections: usize,
+    /// Tasks that are carried out at the same time; others wait.
+    pub running: usize,
+    /// Tasks that one connection may have open.
+    pub open: usize,
+    pub message_bytes: usize,
+    /// Results that are remembered, and how large they may be together.
+    pub remembered: usize,
+    pub remembered_bytes: usize,
+    /// How often a buyer is told that its task is under way.
+    pub heartbeat: Duration,
+    pub timeout: Duration,
+    /// How long tasks under way may go on when the provider is told to stop.
+    pub grace: Duration,
+    /// How large the tasks under way may be together.
+    pub open_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            connections: 256,
+            running: 64,
+            open: 4096,
+            message_bytes: 16 << 20,
+            remembered: 100_000,
+            remembered_bytes: 256 << 20,
+            heartbeat: Duration::from_secs(5),
+            timeout: Duration::from_secs(600),
+            grace: Duration::from_secs(10),
+            open_bytes: 512 << 20,
+        }
+    }
+}
+
+/// Agents that are asked by buyers.
+pub struct Provider {
+    served: BTreeMap<String, Served>,
+    limits: Limits,
+    /// What each buyer has to show.
+    token: Option<String>,
+    tasks: Tasks,
+    running: Semaphore,
+    max_output_bytes: usize,
+}
+
+/// Who serves a capability.
+struct Served {
+    spec: AgentSpec,
+    agent: Arc<dyn Agent>,
+}
+
+impl Provider {
+    /// Serves the capabilities of a workflow's own agents.
+    pub fn new(
+        workflow: &Workflow,
+        agents: &crate::agent::Agents,
+        token: Option<String>,
+        limits: Limits,
+    ) -> Arc<Provider> {
+        let served = workflow.capabilities.iter().map(|(capability, name)| {
+            let served = Served {
+                spec: workflow.agents[&**name].clone(),
+                agent: Arc::clone(&agents[&**name]),
+            };
+            (capability.clone(), served)
+        });
+        Arc::new(Provider {
+            served: served.collect(),
+            tasks: Tasks::new(&limits),
+            running: Semaphore::new(limits.running),
+            limits,
+            token,
+            max_output_bytes: workflow.limits.max_output_bytes,
+        })
+    }
+
+    /// Serves the one buyer at the other end of a link, until it is gone or `stop`.
+    pub async fn serve(self: &Arc<Provider>, link: Link, stop: &CancellationToken) {
+        connection::serve(self, link, stop).await;
+    }
+
+    /// Serves whoever connects, until `stop`.
+    ///
+    /// # Errors
+    /// Nobody can connect.
+    pub async fn listen(
+        self: &Arc<Provider>,
+        listener: TcpListener,
+        stop: &CancellationToken,
+    ) -> anyhow::Result<()> {
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => break,
+                Some(_) = connections.join_next() => (),
+                accepted = listener.accept(), if connections.len() < self.limits.connections => {
+                    // One that is gone already is nobody's trouble.
+                    let Ok((stream, _)) = accepted else { continue };
+                    let (provider, stop) = (Arc::clone(self), stop.clone());
+                    connections.spawn(async move { provider.welcome(stream, &stop).await });
+                }
+            }
+        }
+        while connections.join_next().await.is_some() {}
+        Ok(())
+    }
+
+    async fn welcome(self: &Arc<Provider>, stream: TcpStream, stop: &CancellationToken) {
+        let _ = stream.set_nodelay(true);
+        let config = Some(link::config(self.limits.message_bytes));
+        let check = |request: &Request, response: Response| self.admit(request, response);
+        let opening = tokio_tungstenite::accept_hdr_async_with_config(stream, check, config);
+        if let Ok(Ok(stream)) = timeout(GREETING, opening).await {
+            let link = link::frames(stream, self.limits.message_bytes);
+            self.serve(link, stop).await;
+        }
+    }
+
+    /// Lets in whoever has the token, and no page of a browser.
+    fn admit(&self, request: &Request, response: Response) -> Result<Response, ErrorResponse> {
+        let refuse = |status| {
+            let mut refusal = ErrorResponse::new(None);
+            *refusal.status_mut() = status;
+            Err(refusal)
+        };
+        let header = |name: &str| request.headers().get(name).map(|it| it.as_bytes());
+        if header("origin").is_some() {
+            return refuse(StatusCode::FORBIDDEN);
+        }
+        let Some(token) = &self.token else {
+            return Ok(response);
+        };
+        let shown = header("authorization").unwrap_or_default();
+        match subtle::ConstantTimeEq::ct_eq(shown, format!("Bearer {token}").as_bytes()).into() {
+            true => Ok(response),
+            false => refuse(StatusCode::UNAUTHORIZED),
+        }
+    }
+}
+
+/// Opens a port.
+///
+/// # Errors
+/// It is taken, or not ours.
+pub async fn open(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    let listener = TcpListener::bind(address).await;
+    listener.with_context(|| format!("cannot listen at `{address}`"))
+}

@@ -1,0 +1,170 @@
+//! One buyer's connection: messages in, answers and heartbeats out.
+
+use std::{panic::AssertUnwindSafe, sync::Arc};
+
+use futures_util::FutureExt;
+use serde_json::{Value, json};
+use tokio::{
+    sync::mpsc,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Provider,
+    tasks::{Coming, New, Outcome},
+    work::Task,
+};
+use crate::acmp::{
+    link::Link,
+    wire::{self, Error, Message},
+};
+
+/// Takes in messages until the buyer is gone, or `stop`; then what is under way is answered first.
+pub(super) async fn serve(provider: &Arc<Provider>, mut link: Link, stop: &CancellationToken) {
+    let mut open = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => break,
+            Some(_) = open.join_next() => (),
+            message = link.incoming.recv() => {
+                let Some(Ok(text)) = message else { return };
+                let answer = match Message::parse(&text) {
+                    Ok(Message::Request { id, method, params }) if method == "acmp/invoke" => {
+                        match invoke(provider, &params, open.len()) {
+                            Ok((task_id, coming)) => {
+                                let waiting = wait(Arc::clone(provider), link.outgoing.clone(), id, task_id, coming);
+                                open.spawn(waiting);
+                                continue;
+                            }
+                            Err(error) => answer(id, Err(error)),
+                        }
+                    }
+                    Ok(Message::Request { id, method, .. }) => answer(id, known(provider, &method)),
+                    Ok(Message::Notification { method, params }) => {
+                        if let ("acmp/cancel", Some(id)) = (&*method, params["task_id"].as_str()) {
+                            provider.tasks.cancel(id);
+                        }
+                        continue;
+                    }
+                    Ok(Message::Answer { .. }) => continue,
+                    Err(error) => answer(Value::Null, Err(error)),
+                };
+                if link.outgoing.send(answer).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+    let answered = async { while open.join_next().await.is_some() {} };
+    // What takes longer can be asked for again.
+    let _ = timeout(provider.limits.grace, answered).await;
+}
+
+fn answer(id: Value, outcome: Outcome) -> String {
+    Message::Answer { id, outcome }.text()
+}
+
+/// What every provider answers.
+fn known(provider: &Provider, method: &str) -> Outcome {
+    match method {
+        "ping" => Ok(json!({})),
+        "initialize" => Ok(json!({
+            "protocolVersion": "2025-06-18",
+            "serverInfo": { "name": "mozaiks", "version": env!("CARGO_PKG_VERSION") },
+            "capabilities": { "acmp": {
+                "version": wire::VERSION,
+                "role": "provider",
+                "accepts": ["acmp/invoke", "acmp/cancel"],
+                "emits": ["acmp/heartbeat"],
+                "features": {
+                    "output_streaming": false,
+                    "input_streaming": false,
+                    "heartbeat_interval_ms": provider.limits.heartbeat.as_millis() as u64,
+                },
+            } },
+        })),
+        _ => {
+            let method = crate::prompt::cut(method, 100);
+            Err(Error::new(
+                wire::NO_METHOD,
+                format!("there is no method `{method}`"),
+            ))
+        }
+    }
+}
+
+/// What is to come of a task, which is carried out if it is new. It goes on when its buyer is gone: a buyer may come
+/// back for it.
+fn invoke(
+    provider: &Arc<Provider>,
+    params: &Value,
+    open: usize,
+) -> Result<(String, Coming), Error> {
+    let task = Task::read(provider, params)?;
+    let id = task.id().to_owned();
+    if open >= provider.limits.open {
+        let what = format!("this connection has {open} tasks open");
+        return Err(Error::new(wire::INTERNAL, what).about(&id));
+    }
+    let bytes = params.to_string().len();
+    let entered = provider.tasks.enter(&id, bytes);
+    let full = || Error::new(wire::INTERNAL, "too much is under way").about(&id);
+    let (coming, new) = entered.ok_or_else(full)?;
+    if let Some(new) = new {
+        tokio::spawn(carry_out(Arc::clone(provider), task, new));
+    }
+    Ok((id, coming))
+}
+
+async fn carry_out(provider: Arc<Provider>, task: Task, new: New) {
+    let id = task.id().to_owned();
+    let carried_out = AssertUnwindSafe(task.carry_out(&provider)).catch_unwind();
+    let outcome = tokio::select! {
+        outcome = carried_out => outcome.unwrap_or_else(|_| {
+            Err(Error::new(wire::INTERNAL, "it broke inside the provider").about(&id))
+        }),
+        () = new.cancel.cancelled() => {
+            Err(Error::new(wire::CANCELLED, "it was cancelled").about(&id))
+        }
+    };
+    let bytes = match &outcome {
+        Ok(result) => result.to_string().len(),
+        Err(error) => error.message.len(),
+    };
+    new.done.send_replace(Some(outcome));
+    provider.tasks.remember(&id, id.len() + bytes);
+}
+
+async fn done(coming: &mut Coming) -> Option<Outcome> {
+    let outcome = coming.wait_for(Option::is_some).await.ok()?;
+    outcome.clone()
+}
+
+/// Answers when the task is done, and meanwhile says that it is under way.
+async fn wait(
+    provider: Arc<Provider>,
+    outgoing: mpsc::Sender<String>,
+    id: Value,
+    task_id: String,
+    mut coming: Coming,
+) {
+    loop {
+        let text = tokio::select! {
+            outcome = done(&mut coming) => {
+                let lost = || Err(Error::new(wire::INTERNAL, "it is lost").about(&task_id));
+                let text = answer(id, outcome.unwrap_or_else(lost));
+                let _ = outgoing.send(text).await;
+                return;
+            }
+            () = sleep(provider.limits.heartbeat) => Message::Notification {
+                method: "acmp/heartbeat".to_owned(),
+                params: json!({ "task_id": task_id }),
+            },
+        };
+        if outgoing.send(text.text()).await.is_err() {
+            return;
+        }
+    }
+}

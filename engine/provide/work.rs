@@ -1,0 +1,140 @@
+//! Carries out one task: the params of an invocation become a question to an agent, and its answer a result.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::{Provider, Served, tasks::Outcome};
+use crate::{
+    accept::{self, Failure, Rejection},
+    acmp::{
+        proof,
+        wire::{self, Error},
+    },
+    agent::{Request, Witness},
+    context::{Context, Json},
+    prompt::{self, Prompt},
+};
+
+/// One task, as it was asked for.
+pub(super) struct Task {
+    id: String,
+    capability: String,
+    input: Value,
+    output_type: String,
+    proof: bool,
+}
+
+impl Task {
+    /// Reads the params of an invocation.
+    ///
+    /// # Errors
+    /// What keeps it from being carried out.
+    pub(super) fn read(provider: &Provider, params: &Value) -> Result<Task, Error> {
+        let id = params["task_id"].as_str().filter(|it| !it.is_empty());
+        let id = id.ok_or_else(|| Error::new(wire::BAD_PARAMS, "`task_id` is missing"))?;
+        let refuse = |code, what: &str| Err(Error::new(code, what).about(id));
+        let Some(capability) = params["capability"].as_str() else {
+            return refuse(wire::BAD_PARAMS, "`capability` is missing");
+        };
+        if !provider.served.contains_key(capability) {
+            let what = format!("nobody here serves `{}`", prompt::cut(capability, 200));
+            return refuse(wire::CAPABILITY_NOT_FOUND, &what);
+        }
+        if params["input_stream"] == true {
+            return refuse(wire::FEATURE_UNSUPPORTED, "inputs are not taken in pieces");
+        }
+        let input = &params["input"];
+        if !input["type"].is_string() || input.get("data").is_none() {
+            return refuse(wire::BAD_PARAMS, "`input` has no `type` and `data`");
+        }
+        let proof = match params["proof_method"].as_str() {
+            None => false,
+            Some(proof::RESULT_HASH) => true,
+            Some(_) => {
+                let what = "the only proof there is is `result-hash`";
+                return refuse(wire::PROOF_UNSUPPORTED, what);
+            }
+        };
+        Ok(Task {
+            id: id.to_owned(),
+            capability: capability.to_owned(),
+            input: json!({ "type": input["type"], "data": input["data"] }),
+            output_type: params["output_type"].as_str().unwrap_or("json").to_owned(),
+            proof,
+        })
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Asks the agent that serves it.
+    pub(super) async fn carry_out(self, provider: &Provider) -> Outcome {
+        let slot = provider.running.acquire().await;
+        let _slot = slot.expect("the slots are never closed");
+        let served = &provider.served[&self.capability];
+        let request = self.request(provider, served);
+        let failed = |it: Rejection| Error::new(code(&it), it.to_string()).about(&self.id);
+        let asked = timeout(request.timeout, served.agent.ask(request)).await;
+        let reply = match asked {
+            Ok(reply) => reply.map_err(failed)?,
+            Err(_) => return Err(Error::new(wire::TIMEOUT, "it took too long").about(&self.id)),
+        };
+        let shape = served.spec.shape.as_deref();
+        let output = accept::data(&reply.text, shape, &self.output_type).map_err(failed)?;
+        let used = reply
+            .usage
+            .input_tokens
+            .saturating_add(reply.usage.output_tokens);
+        let mut result = json!({
+            "task_id": self.id,
+            "output": output.value,
+            "tokens_used": used,
+            "cost_cu": 0.0,
+        });
+        if self.proof {
+            let hash = proof::result_hash(&result["output"]);
+            let none = || Error::new(wire::PROOF_UNSUPPORTED, "the output has no canonical form");
+            let hash = hash.ok_or_else(none)?;
+            result["proof"] = json!({ "method": proof::RESULT_HASH, "hash": hash });
+        }
+        Ok(result)
+    }
+
+    fn request(&self, provider: &Provider, served: &Served) -> Request {
+        let mut context = Context::default();
+        context.set("input", self.input.clone());
+        let view = context.view(&served.spec.sees);
+        let prompt = match served.agent.reads_prompt() {
+            false => Prompt::default(),
+            true => {
+                let input = Json::from(self.input.clone());
+                prompt::input(&served.spec.instruction, &input, &view)
+            }
+        };
+        Request {
+            agent: Arc::clone(&served.spec.name),
+            task_id: Some(self.id.as_str().into()),
+            attempt: 1,
+            idempotency_key: self.id.clone(),
+            prompt,
+            view,
+            invocation: None,
+            shape: served.spec.shape.clone(),
+            tools: None,
+            timeout: provider.limits.timeout,
+            max_output_bytes: provider.max_output_bytes,
+            witness: Witness::default(),
+        }
+    }
+}
+
+/// What a buyer is told of a failure.
+fn code(rejection: &Rejection) -> i64 {
+    match rejection.failure {
+        Failure::Timeout | Failure::IdleTimeout => wire::TIMEOUT,
+        _ => wire::INTERNAL,
+    }
+}
