@@ -548,3 +548,36 @@ fn the_example_comes_to_the_same_both_ways() {
     assert_eq!(outside.code, 0, "{}", outside.stderr);
     assert_eq!(read(&within.stdout), read(&outside.stdout));
 }
+
+#[test]
+fn wherever_the_buyer_dies_nothing_is_carried_out_twice() {
+    let tasks = json!([
+        { "task_id": "a", "capability": "count", "input": { "type": "text", "data": "x" } },
+        { "task_id": "b", "capability": "count", "input": { "source": { "from_task": "a" } } },
+    ]);
+    let dag = json!({ "dag_id": "dag_1", "tasks": tasks, "edges": [{ "from": "a", "to": "b" }] });
+    let mut deaths = 0;
+    for at in 0.. {
+        let project = Project::of(SERVED);
+        let serving = Serving::start(&project, None);
+        let acmp = json!({ "providers": [{
+            "name": "next door",
+            "endpoint": { "kind": "websocket", "url": format!("ws://127.0.0.1:{}/", serving.port) },
+            "capabilities": ["count"],
+        }] });
+        project.write("acmp.json", acmp.to_string());
+        project.write("dag.json", dag.to_string());
+        let arguments = ["dag", "dag.json", "--acmp", "acmp.json"];
+        let crash = [("MOZAIKS_CRASH_AT", &*at.to_string())];
+        if project.run_with(&crash, &arguments).code == 0 {
+            break;
+        }
+        deaths += 1;
+        let ran = project.run(&["resume"]);
+        assert_eq!(ran.code, 0, "killed at {at}: {}", ran.stderr);
+        // What was under way is sent again with its id, and the provider has it already.
+        let wanted = json!({ "type": "json", "data": 2 });
+        assert_eq!(read(&ran.stdout), wanted, "killed at {at}");
+    }
+    assert!(deaths > 3, "it died {deaths} times");
+}
