@@ -7,7 +7,12 @@
 //!
 //! A step costs what it changes (and a logarithm for the choice among what is ready), never a look at every task.
 
-use std::{cmp::Reverse, collections::BinaryHeap, mem, time::Duration};
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, VecDeque},
+    mem,
+    time::Duration,
+};
 
 use crate::graph::{TaskGraph, TaskIx};
 
@@ -313,10 +318,10 @@ impl<'a> Scheduler<'a> {
         }
     }
 
-    /// Cancels all that needs `failed`. None of it has started, so there is nothing to drop.
+    /// Cancels all that needs `failed`, breadth first. None of it has started, so there is nothing to drop.
     fn cancel_after(&mut self, failed: TaskIx, commands: &mut Vec<Command>) {
-        let mut doomed = self.graph.feeds(failed).to_vec();
-        while let Some(task) = doomed.pop() {
+        let mut doomed: VecDeque<TaskIx> = self.graph.feeds(failed).iter().copied().collect();
+        while let Some(task) = doomed.pop_front() {
             if let State::Waiting { .. } = self.states[task.at()] {
                 self.settle(task, End::Cancelled(Cause::NeedsFailed(failed)), commands);
                 doomed.extend(self.graph.feeds(task));

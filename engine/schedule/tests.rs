@@ -147,6 +147,30 @@ fn a_failure_cancels_what_needs_it_and_nothing_else() {
 }
 
 #[test]
+fn l2_23_what_a_failure_cancels_is_cancelled_breadth_first() {
+    check_steps(
+        "continue\na: 1\nb: 1 <- a\nc: 1 <- a\nd: 1 <- b\ne: 1 <- c",
+        &[
+            Event::Begun,
+            Event::Rejected {
+                task: TaskIx::new(0),
+                retry: Retry::Never,
+            },
+        ],
+        expect![[r#"
+            Begun
+                Start { task: (0), attempt: 1 }
+            Rejected { task: (0), retry: Never }
+                Settle { task: (0), end: Failed }
+                Settle { task: (1), end: Cancelled(NeedsFailed((0))) }
+                Settle { task: (2), end: Cancelled(NeedsFailed((0))) }
+                Settle { task: (3), end: Cancelled(NeedsFailed((0))) }
+                Settle { task: (4), end: Cancelled(NeedsFailed((0))) }
+        "#]],
+    );
+}
+
+#[test]
 fn fail_batch_stops_everything() {
     check(
         "stop\na: 2x\nb: 1 <- a\nc: 5\nd: 1 <- c\ne: 1",
