@@ -21,6 +21,7 @@ pub use crate::{child::env, usage::Usage};
 pub mod acmp;
 pub mod build;
 pub mod command;
+pub mod human;
 pub mod openai;
 pub mod scripted;
 pub mod template;
@@ -97,6 +98,11 @@ pub trait Agent: Send + Sync {
 
     /// Whether the prompt is read at all. What is not read need not be written.
     fn reads_prompt(&self) -> bool {
+        true
+    }
+
+    /// Whether an attempt may take only as long as attempts do where it is made. People have the time they are given.
+    fn is_timed(&self) -> bool {
         true
     }
 

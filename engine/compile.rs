@@ -73,6 +73,9 @@ pub struct Workflow {
     pub acmp: Acmp,
 }
 
+/// The agent that is the person in front of the program, where a transition leads to them.
+pub const USER: &str = "user";
+
 /// Who speaks first.
 #[derive(Debug)]
 pub enum First {
@@ -192,13 +195,17 @@ pub fn compile(bundle: &Bundle) -> (Option<Workflow>, Vec<Diagnostic>) {
     let shapes = compiler.shapes();
     let capabilities = compiler.capabilities();
     let batches = compiler.batches(&capabilities);
-    let agents = compiler.agents(&shapes, &batches);
+    let mut agents = compiler.agents(&shapes, &batches);
     let variables = compiler.variables(&batches);
     let transitions = compiler.transitions(&batches);
     let first = match &bundle.task_dag {
         Some(source) => compiler.dag(source, &capabilities).map(First::Dag),
         None => compiler.first(&batches),
     };
+    if transitions.lead_to_user() {
+        let user = agents.entry(USER.to_owned());
+        user.or_insert_with(|| AgentSpec::user(bundle));
+    }
     compiler.reach(&first, &transitions, &batches);
     compiler.pieces(&agents, &batches, &shapes);
     let tools = compiler.tools(&batches);

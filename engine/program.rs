@@ -36,6 +36,7 @@ mod schema;
 mod session;
 mod stop;
 mod tape;
+mod terminal;
 mod test;
 mod which;
 

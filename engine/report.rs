@@ -37,14 +37,24 @@ pub fn inert(text: &str) -> String {
 
 /// As [`inert`], with at most `room` characters.
 fn clip(text: &str, room: usize) -> String {
-    let harmless = |it: char| match it {
-        it if it.is_control() => ' ',
-        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' => ' ',
-        it => it,
-    };
     let is_cut = text.chars().nth(room).is_some();
     let shown = text.chars().take(room - usize::from(is_cut));
     shown.map(harmless).chain(is_cut.then_some('…')).collect()
+}
+
+/// As [`inert`], with all its lines, however long.
+pub fn inert_lines(text: &str) -> String {
+    let lines = text.lines().map(|it| it.chars().map(harmless).collect());
+    lines.collect::<Vec<String>>().join("\n")
+}
+
+/// What moves no cursor and turns no line around, or else a space.
+fn harmless(it: char) -> char {
+    match it {
+        it if it.is_control() => ' ',
+        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' => ' ',
+        it => it,
+    }
 }
 
 /// `1 task`, `2 tasks`.

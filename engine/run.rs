@@ -6,6 +6,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     convert::Infallible,
+    mem,
     path::Path,
     sync::Arc,
     time::Duration,
@@ -18,7 +19,7 @@ use crate::{
     accept::{How, Output},
     agent::{Agents, Usage},
     budget::Limit,
-    compile::{Batch, First, Reads, Workflow, transitions::Next},
+    compile::{Batch, First, Reads, Workflow},
     context::{Context, Json, path},
     contract::tools::LifecycleTrigger,
     diagnostic::Diagnostic,
@@ -38,6 +39,7 @@ mod ending;
 mod gate;
 mod log;
 mod meter;
+mod next;
 mod past;
 mod planning;
 mod recall;
@@ -168,6 +170,8 @@ enum Stop {
     Cancelled,
     Deadline(String),
     Budget(String),
+    /// For a person, who has to answer before anything can go on.
+    Waiting(String),
     /// The world failed.
     Broken(anyhow::Error),
 }
@@ -237,15 +241,9 @@ impl Run<'_> {
         let mut agent = match &self.workflow.first {
             First::Dag(fixed) => return Err(self.dag(fixed, hear).await?),
             First::Agent(name) => Arc::clone(name),
-            First::User => match self.next("user", hear) {
-                Next::Agent(name) => name,
-                _ => {
-                    return Err(Stop::Failed(
-                        "no transition leads from `user` to an agent".to_owned(),
-                    ));
-                }
-            },
+            First::User => self.after_user(hear)?,
         };
+        let mut before = Arc::clone(&agent);
         loop {
             if self.turn == self.workflow.max_turns {
                 let limit = self.workflow.max_turns;
@@ -262,53 +260,10 @@ impl Run<'_> {
             let turned = self.take_turn(&agent, hear).await?;
             self.at(LifecycleTrigger::AfterAgent, Some(&agent)).await?;
             if let Turned::Done(worst) = turned {
-                agent = self.after(&agent, worst, hear)?;
+                let next = self.after(&agent, &before, worst, hear)?;
+                before = mem::replace(&mut agent, next);
             }
         }
-    }
-
-    /// Who speaks after a turn whose batches ended so.
-    fn after(
-        &mut self,
-        agent: &str,
-        worst: Option<Status>,
-        hear: Hear<'_>,
-    ) -> Result<Arc<str>, Stop> {
-        let unhandled = worst.filter(|it| *it != Status::Completed);
-        if worst == Some(Status::Failed)
-            && !self
-                .workflow
-                .transitions
-                .has_condition(agent, &self.context, &self.called)
-        {
-            return Err(Stop::Failed(format!(
-                "a batch of `{agent}` failed, and no transition of `{agent}` has a condition that holds then"
-            )));
-        }
-        match (self.next(agent, hear), unhandled) {
-            (Next::Agent(name), _) => Ok(name),
-            (Next::Complete, _) => Err(Stop::Complete),
-            (Next::Failed, _) => Err(Stop::Failed(format!(
-                "a transition of `{agent}` ends the run as failed"
-            ))),
-            (Next::User, _) => Err(Stop::Failed(format!(
-                "a transition of `{agent}` leads to `user`, and no person is asked by this version"
-            ))),
-            (Next::NoRule, Some(status)) => Err(Stop::Failed(format!(
-                "a batch of `{agent}` ended as `{}`, and no transition of `{agent}` handles that",
-                status.as_str()
-            ))),
-            (Next::NoRule, None) => Err(Stop::Failed(format!("no transition of `{agent}` holds"))),
-        }
-    }
-
-    fn next(&self, agent: &str, hear: Hear<'_>) -> Next {
-        let transitions = &self.workflow.transitions;
-        let (next, warnings) = transitions.next(agent, &self.context, &self.called);
-        for message in warnings {
-            hear(&RunEvent::Warning { message });
-        }
-        next
     }
 
     /// One turn, with all that belongs to it.

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::Write,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
 };
@@ -63,6 +64,21 @@ impl Project {
 
     pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
         run_in(self.folder.path(), arguments)
+    }
+
+    /// As [`Project::run`], with lines on standard input.
+    pub(crate) fn run_fed(&self, lines: &str, arguments: &[&str]) -> Ran {
+        let mut command = command(self.folder.path(), arguments);
+        let piped = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut running = piped.spawn().expect("the program is built");
+        let mut stdin = running.stdin.take().expect("it is piped");
+        // A program that asks nobody ends without reading.
+        let _ = stdin.write_all(lines.as_bytes());
+        drop(stdin);
+        ended(running)
     }
 
     /// Starts the program, and does not wait for it.

@@ -13,6 +13,7 @@ mod given;
 mod harness;
 mod history;
 mod models;
+mod people;
 mod plans;
 mod recording;
 mod resume;

@@ -102,7 +102,7 @@ fn conditions_come_first_and_then_the_order_of_the_file() {
             a>C with null -> A: "failed", "no transition of `A` holds"
             terminate with null -> A: "completed", null
             TERMINATE with null -> A: "completed", null
-            User with null -> A: "failed", "a transition of `A` leads to `user`, and no person is asked by this version"
+            User with null -> A user: "waiting", "`user` has to answer, and nobody can be asked here"
             B?1 with null -> A: "failed", "no transition of `A` holds"
             Nope with null -> refused: "no file defines an agent `Nope`"
         "#]],

@@ -35,6 +35,8 @@ pub enum Failure {
     Budget,
     Unresolved,
     BudgetExceeded,
+    /// Nothing came of it yet: whoever stops here goes on later.
+    Unattended,
     /// An attempt ended in a panic: our own mistake.
     Internal,
 }
@@ -60,7 +62,7 @@ struct Facts {
 }
 
 impl Failure {
-    pub const ALL: [Failure; 27] = [
+    pub const ALL: [Failure; 28] = [
         Failure::RateLimited,
         Failure::Quota,
         Failure::Overloaded,
@@ -87,6 +89,7 @@ impl Failure {
         Failure::Budget,
         Failure::Unresolved,
         Failure::BudgetExceeded,
+        Failure::Unattended,
         Failure::Internal,
     ];
 
@@ -127,6 +130,7 @@ impl Failure {
             Failure::Budget => row("budget", NEVER, UNSEEN, Runs, "there is not enough left to spend"),
             Failure::Unresolved => row("unresolved", NEVER, UNSEEN, Tasks, "the input cannot be made of the outputs before it"),
             Failure::BudgetExceeded => row("budget_exceeded", NEVER, UNSEEN, Tasks, "a provider wants more than the task may cost"),
+            Failure::Unattended => row("unattended", NEVER, UNSEEN, Tasks, "a person has to answer, and nobody is there: the run waits for them"),
             Failure::Internal => row("internal", AGAIN, UNSEEN, Tasks, "a mistake of the engine's own"),
         }
     }

@@ -13,6 +13,7 @@ use super::{
     acmp::Acmp,
     command::{Command, Invocation},
     env::Env,
+    human::{Human, Manner, Nobody, People},
     openai::{Known, OpenAi, Settings},
     scripted::Scripted,
     template::Template,
@@ -63,15 +64,19 @@ impl From<BadUrl> for BuildError {
 ///
 /// # Errors
 /// What keeps agents from being asked, all of it.
-pub fn all(workflow: &Workflow) -> Result<Agents, Vec<Diagnostic>> {
-    all_but(workflow, Agents::new())
+pub fn all(workflow: &Workflow, people: &Arc<dyn People>) -> Result<Agents, Vec<Diagnostic>> {
+    all_but(workflow, people, Agents::new())
 }
 
 /// Every agent of a workflow that is not there yet.
 ///
 /// # Errors
 /// What keeps agents from being asked, all of it.
-pub fn all_but(workflow: &Workflow, mut agents: Agents) -> Result<Agents, Vec<Diagnostic>> {
+pub fn all_but(
+    workflow: &Workflow,
+    people: &Arc<dyn People>,
+    mut agents: Agents,
+) -> Result<Agents, Vec<Diagnostic>> {
     let (providers, mut faults) = providers(workflow);
     let known = Known::default();
     for spec in workflow.agents.values() {
@@ -80,7 +85,7 @@ pub fn all_but(workflow: &Workflow, mut agents: Agents) -> Result<Agents, Vec<Di
         }
         let built = match &spec.runtime {
             Runtime::Acmp { capability } => by_providers(capability, workflow, &providers),
-            runtime => build(runtime, &spec.home, &Env::Process, &known),
+            runtime => build(runtime, &spec.home, &Env::Process, &known, people),
         };
         match built {
             Ok(agent) => {
@@ -142,8 +147,15 @@ fn by_providers(
 pub fn check(spec: &AgentSpec) -> Result<(), Diagnostic> {
     let nothing = Env::Fixed(BTreeMap::new());
     match &spec.runtime {
-        Runtime::Template { .. } => {
-            let built = build(&spec.runtime, &spec.home, &nothing, &Known::default());
+        Runtime::Template { .. } | Runtime::Human { .. } => {
+            let nobody: Arc<dyn People> = Arc::new(Nobody);
+            let built = build(
+                &spec.runtime,
+                &spec.home,
+                &nothing,
+                &Known::default(),
+                &nobody,
+            );
             built.map(|_| ()).map_err(|error| error.of(spec))
         }
         Runtime::Openai {
@@ -180,6 +192,7 @@ pub fn build(
     home: &Path,
     env: &Env,
     known: &Known,
+    people: &Arc<dyn People>,
 ) -> Result<Arc<dyn Agent>, BuildError> {
     match runtime {
         Runtime::Openai {
@@ -244,6 +257,20 @@ pub fn build(
                 None => template.clone().unwrap_or_default(),
             };
             Ok(Arc::new(Template::new(text, *output, fuel.get())?))
+        }
+        Runtime::Human {
+            question,
+            choices,
+            default,
+            timeout_seconds,
+        } => {
+            let manner = Manner {
+                question: question.as_deref(),
+                choices,
+                default: default.as_deref(),
+                timeout: timeout_seconds.map(|it| Duration::from_secs(it.get())),
+            };
+            Ok(Arc::new(Human::new(&manner, Arc::clone(people))?))
         }
         Runtime::Scripted { replies, .. } => Ok(Arc::new(Scripted::new(replies))),
         // Providers are the workflow's.

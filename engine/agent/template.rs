@@ -59,6 +59,15 @@ impl Template {
             output,
         })
     }
+
+    /// What the template makes of a request's view, as text.
+    ///
+    /// # Errors
+    /// It cannot be rendered, or makes more than the request allows.
+    pub(super) fn text(&self, request: &Request) -> Result<String, Rejection> {
+        let view = request.view.clone();
+        render(&self.environment, view, request.max_output_bytes)
+    }
 }
 
 impl Agent for Template {

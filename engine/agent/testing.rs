@@ -8,6 +8,7 @@ use super::{
     Agent, Reply, Request, Witness,
     build::{BuildError, build},
     env::Env,
+    human::{Nobody, People},
     openai::Known,
 };
 use crate::{
@@ -20,7 +21,8 @@ use crate::{
 /// An agent from its `runtime`, in the folder `home`.
 pub(super) fn agent(runtime: Value, home: &Path, env: &Env) -> Result<Arc<dyn Agent>, BuildError> {
     let runtime: Runtime = serde_json::from_value(runtime).unwrap();
-    build(&runtime, home, env, &Known::default())
+    let nobody: Arc<dyn People> = Arc::new(Nobody);
+    build(&runtime, home, env, &Known::default(), &nobody)
 }
 
 /// A question outside a batch: `input` is `hello`, and `names` a list.

@@ -5,14 +5,43 @@ use std::{
     sync::Arc,
 };
 
-use super::{AgentSpec, Batch, Compiler, Form, Reads, runtime};
+use super::{AgentSpec, Batch, Compiler, Form, Reads, USER, runtime};
 use crate::{
     context::Sees,
-    contract::{agents::Agent, name::Name, runtime::Runtime},
+    contract::{
+        agents::Agent,
+        name::Name,
+        runtime::{Choice, Runtime},
+    },
     diagnostic::{Code, Diagnostic, Place, closest},
+    load::Bundle,
     shape::{self, Shape, Shapes},
     source::pointer,
 };
+
+impl AgentSpec {
+    /// The person in front of the program, as they are asked unless the author says how: by what was said last.
+    pub(super) fn user(bundle: &Bundle) -> AgentSpec {
+        AgentSpec {
+            name: USER.into(),
+            instruction: "".into(),
+            runtime: Runtime::Human {
+                question: None,
+                choices: Vec::new(),
+                default: None,
+                timeout_seconds: None,
+            },
+            home: bundle.folder.clone(),
+            shape: None,
+            reads: Reads::Model,
+            writes: Vec::new(),
+            sees: Sees::Only(Arc::default()),
+            cache: false,
+            provider: None,
+            at: bundle.orchestrator.at(""),
+        }
+    }
+}
 
 impl Compiler<'_> {
     pub(super) fn agents(
@@ -91,6 +120,20 @@ impl Compiler<'_> {
             let message = "a template agent has either `template` or `template_file`";
             let place = source.place(&pointer(&at, "runtime"));
             self.push(Diagnostic::error(Code::Rule, message).at(place));
+        }
+        if let Runtime::Human {
+            choices,
+            default: Some(default),
+            ..
+        } = &runtime
+            && !choices.is_empty()
+            && !choices.iter().any(|it| it.text() == default.as_str())
+        {
+            let message = format!("the default of `{name}` is none of its choices");
+            let place = source.place(&pointer(&pointer(&at, "runtime"), "default"));
+            let diagnostic = Diagnostic::error(Code::NotAllowed, message).at(place);
+            let choices = choices.iter().map(Choice::text);
+            self.push(diagnostic.found(default.as_str()).allowed(choices));
         }
         self.writes(agent, &at, shape.as_ref());
         Some(AgentSpec {

@@ -138,7 +138,7 @@ impl Compiler<'_> {
             Runtime::Openai { provider, .. }
             | Runtime::Command { provider, .. }
             | Runtime::Scripted { provider, .. } => provider.clone(),
-            Runtime::Template { .. } | Runtime::Acmp { .. } => None,
+            Runtime::Template { .. } | Runtime::Acmp { .. } | Runtime::Human { .. } => None,
         };
         if let Some(name) = named {
             let found = self.written_providers().filter(|it| *it.0 == name).last();

@@ -43,7 +43,7 @@ pub enum Next {
     Complete,
     /// The run failed: a rule says so.
     Failed,
-    /// A person is to speak. The run pauses.
+    /// A person is to speak.
     User,
     /// No rule of this agent holds.
     NoRule,
@@ -89,6 +89,10 @@ impl Transitions {
         rules.any(|it| {
             !matches!(it.when, When::Always) && it.when.holds(context, called, &mut Vec::new())
         })
+    }
+
+    pub(super) fn lead_to_user(&self) -> bool {
+        self.rules.iter().any(|it| it.next == Next::User)
     }
 
     /// Where a turn of an agent can lead.

@@ -104,6 +104,22 @@ pub enum Runtime {
         /// The capability.
         capability: Name,
     },
+    /// A person at the terminal, who may take as long as they like: the run can be left, and resumed days later.
+    #[schemars(title = "human")]
+    Human {
+        /// The question, as a MiniJinja template over what the agent may see. Without it, what another agent would be told: the task's prompt, or the message of the turn.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        question: Option<String>,
+        /// The answers there are to choose from, by number or text. Without them, any text.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        choices: Vec<Choice>,
+        /// The answer that an empty line stands for, and that is taken with `--no-input` or where nobody can be asked. One of the choices, if there are any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        default: Option<Name>,
+        /// How long the person may take, in seconds. Without it, without end: the timeout of a batch is not for people.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        timeout_seconds: Option<NonZeroU64>,
+    },
     /// Nobody: replies written down, one after the other; the last repeats. For tests and examples.
     #[schemars(title = "scripted")]
     Scripted {
@@ -134,6 +150,45 @@ pub struct Fallback {
     /// Whether the endpoint may be one of plain http on another machine.
     #[serde(default)]
     pub allow_plain_http: bool,
+}
+
+/// One of the answers a person can choose.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Choice {
+    /// The answer as it stands.
+    #[schemars(title = "text")]
+    Text(Name),
+    /// What is shown, and the value that it stands for.
+    #[schemars(title = "value")]
+    Value(ChoiceOfValue),
+}
+
+/// What is shown to a person, and the value that it stands for.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChoiceOfValue {
+    /// What is shown.
+    pub text: Name,
+    /// The answer, sent as JSON.
+    pub json: Value,
+}
+
+impl Choice {
+    /// What is shown.
+    pub fn text(&self) -> &str {
+        match self {
+            Choice::Text(text) | Choice::Value(ChoiceOfValue { text, .. }) => text,
+        }
+    }
+
+    /// What it stands for.
+    pub fn answer(&self) -> String {
+        match self {
+            Choice::Text(text) => text.to_string(),
+            Choice::Value(it) => it.json.to_string(),
+        }
+    }
 }
 
 fn default_stream() -> bool {

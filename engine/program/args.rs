@@ -39,7 +39,7 @@ Examples:
   mozaiks-run init MyWorkflow                      begin one of your own
   mozaiks-run explain MZ406                        what a diagnostic means
 
-Exit codes: 0 completed, 1 failed, 2 invalid input or plan, 3 partial or completed with errors, 4 deadline or budget, 130 stopped by Ctrl-C, 143 by SIGTERM";
+Exit codes: 0 completed, 1 failed, 2 invalid input or plan, 3 partial or completed with errors, 4 deadline or budget, 5 waiting for a person, 130 stopped by Ctrl-C, 143 by SIGTERM";
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
@@ -197,6 +197,9 @@ pub(super) struct Session {
     /// The most money that the run may spend, all its sessions together, in the currency of the prices
     #[arg(long, value_name = "X", value_parser = money)]
     pub(super) budget_cost: Option<Cost>,
+    /// Ask nobody: people's answers are their defaults; where there is none, the run stops and waits for `resume`
+    #[arg(long)]
+    pub(super) no_input: bool,
     /// How long attempts under way may go on after Ctrl-C or SIGTERM
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub(super) grace: u32,
@@ -294,7 +297,7 @@ pub(super) struct Runs {
 }
 
 /// How a run can stand. `interrupted` is one that died.
-const STATUSES: [&str; 10] = [
+const STATUSES: [&str; 11] = [
     "running",
     "interrupted",
     "completed",
@@ -304,6 +307,7 @@ const STATUSES: [&str; 10] = [
     "invalid_plan",
     "deadline",
     "budget",
+    "waiting",
     "cancelled",
 ];
 

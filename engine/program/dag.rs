@@ -6,7 +6,9 @@ use super::{
     Faults, Found, args,
     inputs::{DagInputs, Inputs, PlanFile},
     performance::{self, Tapes},
-    project, refuse, workflow,
+    project, refuse,
+    terminal::From,
+    workflow,
 };
 use crate::{
     compile::{First, FixedDag, Workflow},
@@ -37,12 +39,11 @@ pub(super) fn dag(args: &args::Dag) -> anyhow::Result<u8> {
         dag: Some(given),
         ..Inputs::default()
     };
-    let tapes = Tapes::default();
     performance::begin(
         &project,
         found,
         inputs,
-        tapes,
+        (Tapes::default(), From::of(&args.session, None)),
         (&args.session, &args.common),
     )
 }

@@ -13,9 +13,11 @@ use super::{
     session::{self, Header, Ready, unpriced},
     show,
     tape::{self, Tape},
+    terminal::{From, Terminal},
     workflow_of,
 };
 use crate::{
+    agent::human::People,
     journal::NewRun,
     load::Project,
     recording::{Recorder, Replay},
@@ -57,7 +59,7 @@ pub(super) fn run(args: &args::Run) -> anyhow::Result<u8> {
         &project,
         found,
         inputs,
-        tapes,
+        (tapes, From::of(&args.session, Some(&args.given))),
         (&args.session, &args.common),
     )
 }
@@ -74,7 +76,7 @@ pub(super) fn begin(
     project: &Project,
     (bundle, mut workflow, warnings): Found,
     inputs: Inputs,
-    tapes: Tapes<'_>,
+    (tapes, answers): (Tapes<'_>, From),
     (session, common): (&args::Session, &args::Common),
 ) -> anyhow::Result<u8> {
     let name = workflow.name.to_string();
@@ -101,7 +103,9 @@ pub(super) fn begin(
             Tape::Record(Recorder::create(path, tape::secrets(&workflow), run)?)
         }
     };
-    let agents = match tape.agents(&mut workflow) {
+    let terminal = Arc::new(Terminal::new(answers));
+    let people: Arc<dyn People> = terminal.clone();
+    let agents = match tape.agents(&mut workflow, &people) {
         Ok(agents) => agents,
         Err(faults) => return refuse(&faults, common),
     };
@@ -130,6 +134,7 @@ pub(super) fn begin(
         folder,
         workflow,
         agents,
+        terminal,
         context,
         plan,
         budget,

@@ -1,12 +1,22 @@
 //! `mozaiks-run plan`: asks the planner, shows what it made, and runs nothing.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    sync::Arc,
+};
 
 use tokio_util::sync::CancellationToken;
 
-use super::{INVALID, args, inputs::Inputs, project, refuse, show, stop::on_runtime, workflow};
+use super::{
+    INVALID, args,
+    inputs::Inputs,
+    project, refuse, show,
+    stop::on_runtime,
+    terminal::{From, Terminal},
+    workflow,
+};
 use crate::{
-    agent::{build, env::Env},
+    agent::{build, env::Env, human::People},
     compile::{Batch, Workflow},
     diagnostic::{self, Code, Diagnostic},
     plan::{self, Origin, Plan},
@@ -38,7 +48,9 @@ pub(super) fn plan(args: &args::Plan) -> anyhow::Result<u8> {
     let planned = match &given {
         Some(source) => from_file(batch, source, &workflow),
         None => {
-            let agents = match build::all(&workflow) {
+            let from = From::with(args.given.input.as_deref());
+            let people: Arc<dyn People> = Arc::new(Terminal::new(from));
+            let agents = match build::all(&workflow, &people) {
                 Ok(agents) => agents,
                 Err(faults) => return refuse(&faults, &args.common),
             };

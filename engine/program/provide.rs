@@ -3,12 +3,16 @@
 use std::{
     env,
     io::{self, Write},
+    sync::Arc,
 };
 
 use super::{Faults, args, project, refuse, stop::on_runtime, workflow};
 use crate::{
     acmp::link,
-    agent::build,
+    agent::{
+        build,
+        human::{Nobody, People},
+    },
     diagnostic::{Code, Diagnostic},
     provide::{self, Limits, Provider},
 };
@@ -33,7 +37,9 @@ pub(super) fn provide(args: &args::Provide) -> anyhow::Result<u8> {
         );
         return refuse(&[Diagnostic::error(Code::NotServed, message)], &args.common);
     }
-    let agents = match build::all(&workflow) {
+    // Who asks is no person, and the terminal may be theirs.
+    let nobody: Arc<dyn People> = Arc::new(Nobody);
+    let agents = match build::all(&workflow, &nobody) {
         Ok(agents) => agents,
         Err(faults) => return refuse(&faults, &args.common),
     };

@@ -1,6 +1,6 @@
 //! `mozaiks-run resume`: goes on with a run where its last session stopped.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     Faults,
@@ -8,9 +8,11 @@ use super::{
     project, refuse,
     session::{self, Header, Ready, unpriced},
     tape::{self, Tape},
+    terminal::{From, Terminal},
     which, workflow_of,
 };
 use crate::{
+    agent::human::People,
     diagnostic::{Code, Diagnostic},
     journal::{Entry, Filter, Journal, Row, Run},
     load::Project,
@@ -18,7 +20,7 @@ use crate::{
 };
 
 /// Statuses of runs that have not come to their own end.
-const UNFINISHED: &[&str] = &["running", "cancelled", "deadline", "budget"];
+const UNFINISHED: &[&str] = &["running", "cancelled", "deadline", "budget", "waiting"];
 
 pub(super) fn resume(args: &args::Resume) -> anyhow::Result<u8> {
     let project = match project(&args.common) {
@@ -85,7 +87,9 @@ pub(super) fn go_on(
         Ok(replay) => replay.map_or(Tape::None, Tape::Replay),
         Err(faults) => return refuse(&faults, common),
     };
-    let agents = match tape.agents(&mut workflow) {
+    let terminal = Arc::new(Terminal::new(From::of(session, None)));
+    let people: Arc<dyn People> = terminal.clone();
+    let agents = match tape.agents(&mut workflow, &people) {
         Ok(agents) => agents,
         Err(faults) => return refuse(&faults, common),
     };
@@ -148,6 +152,7 @@ pub(super) fn go_on(
         folder,
         workflow,
         agents,
+        terminal,
         context,
         plan,
         budget,

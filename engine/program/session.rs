@@ -23,6 +23,7 @@ use super::{
     show,
     stop::{self, Stopped},
     tape::Tape,
+    terminal::Terminal,
 };
 use crate::{
     agent::{Agents, env::Env},
@@ -79,6 +80,7 @@ pub(super) struct Ready {
     pub(super) folder: PathBuf,
     pub(super) workflow: Workflow,
     pub(super) agents: Agents,
+    pub(super) terminal: Arc<Terminal>,
     pub(super) context: Context,
     pub(super) plan: Option<Source>,
     pub(super) budget: Limit,
@@ -228,7 +230,7 @@ pub(super) fn perform(
     args: &args::Session,
     common: &args::Common,
 ) -> anyhow::Result<u8> {
-    let mut hearing = Hearing::new(args)?;
+    let mut hearing = Hearing::new(args, &ready.terminal)?;
     let start = Start {
         id: ready.id.as_str().into(),
         folder: &ready.folder,
@@ -245,10 +247,11 @@ pub(super) fn perform(
     };
     let mut hear = |event: &RunEvent| hearing.hear(event);
     let (workflow, agents) = (&ready.workflow, &ready.agents);
-    let tape = &ready.tape;
+    let (tape, terminal) = (&ready.tape, &ready.terminal);
     let done = stop::on_runtime(|cancel| async move {
         tape.end_with(&cancel);
-        let done = run::workflow(workflow, agents, start, &mut hear, &cancel).await;
+        let run = run::workflow(workflow, agents, start, &mut hear, &cancel);
+        let done = terminal.until(cancel.cancelled(), run).await;
         for agent in agents.values() {
             agent.close().await;
         }
@@ -309,7 +312,7 @@ struct Hearing {
 }
 
 impl Hearing {
-    fn new(args: &args::Session) -> anyhow::Result<Hearing> {
+    fn new(args: &args::Session, terminal: &Terminal) -> anyhow::Result<Hearing> {
         let begun = Instant::now();
         let clock: Clock = Arc::new(move || begun.elapsed());
         let level = match (args.quiet, args.verbose) {
@@ -326,7 +329,11 @@ impl Hearing {
         let file = file.transpose()?;
         // A bar is for somebody who looks at a terminal; everything else gets lines.
         let person: Box<dyn Listener + Send> = match io::stderr().is_terminal() {
-            true if level != Level::Quiet => Box::new(Progress::on_stderr(level, clock)),
+            true if level != Level::Quiet => {
+                let progress = Progress::on_stderr(level, clock);
+                terminal.behind(progress.curtain());
+                Box::new(progress)
+            }
             _ => Box::new(Lines::new(level, Box::new(io::stderr()), clock)),
         };
         Ok(Hearing { person, file })
@@ -376,10 +383,7 @@ fn finish(
         };
         run::copy_out(&artifacts, out, &ending.files, replace)?;
     }
-    let can_go_on = matches!(
-        ending.status,
-        Status::Cancelled | Status::Deadline | Status::Budget
-    );
+    let can_go_on = ending.status.can_go_on();
     let larger = match ending.status {
         Status::Budget => " with a larger budget: `--budget-tokens N` or `--budget-cost X`",
         _ => "",

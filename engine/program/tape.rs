@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Faults;
 use crate::{
-    agent::{Agents, build},
+    agent::{Agents, build, human::People},
     compile::{First, Workflow, tools::Reached},
     contract::{
         endpoint::{Header, Headers},
@@ -30,16 +30,20 @@ pub(super) enum Tape {
 
 impl Tape {
     /// Makes the agents of a workflow ready. What is replayed needs no key, and waits for nobody.
-    pub(super) fn agents(&self, workflow: &mut Workflow) -> Result<Agents, Faults> {
+    pub(super) fn agents(
+        &self,
+        workflow: &mut Workflow,
+        people: &Arc<dyn People>,
+    ) -> Result<Agents, Faults> {
         match self {
-            Tape::None => build::all(workflow),
+            Tape::None => build::all(workflow, people),
             Tape::Record(recorder) => {
-                let agents = build::all(workflow)?;
+                let agents = build::all(workflow, people)?;
                 Ok(recorder.listen(workflow, agents))
             }
             Tape::Replay(replay) => {
                 wait_for_nobody(workflow);
-                build::all_but(workflow, replay.agents(workflow))
+                build::all_but(workflow, people, replay.agents(workflow))
             }
         }
     }

@@ -21,7 +21,12 @@ use super::{
     workflow,
 };
 use crate::{
-    agent::{Agent, Agents, build, env::Env, scripted::Scripted},
+    agent::{
+        Agent, Agents, build,
+        env::Env,
+        human::{Nobody, People},
+        scripted::Scripted,
+    },
     budget::Limit,
     compile::Workflow,
     contract::{runtime::Runtime, test::Test},
@@ -201,8 +206,9 @@ fn prepare(
             agents.entry(spec.name.to_string()).or_insert_with(silent);
         }
     }
+    let people: Arc<dyn People> = Arc::new(Nobody);
     if faults.is_empty() {
-        match build::all_but(workflow, agents) {
+        match build::all_but(workflow, &people, agents) {
             Ok(agents) => {
                 return Ok(Ready {
                     name,

@@ -157,6 +157,10 @@ impl Agent for Recorded {
         self.agent.model()
     }
 
+    fn is_timed(&self) -> bool {
+        self.agent.is_timed()
+    }
+
     /// What it is told is what a recording is compared by.
     fn reads_prompt(&self) -> bool {
         true

@@ -5,7 +5,7 @@
 use std::{
     collections::BTreeMap,
     fmt::Write,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -29,7 +29,55 @@ pub struct Progress {
     level: Level,
     clock: Clock,
     screen: Arc<Mutex<Screen>>,
+    curtain: Curtain,
+}
+
+/// Makes what is drawn on.
+type Target = Arc<dyn Fn() -> ProgressDrawTarget + Send + Sync>;
+
+/// Keeps the drawing off its target while somebody else writes there. What is to be kept is printed afterwards.
+#[derive(Clone)]
+pub struct Curtain {
     bar: ProgressBar,
+    target: Target,
+    /// Lines that came meanwhile, while it is closed.
+    held: Arc<Mutex<Held>>,
+}
+
+type Held = Option<Vec<String>>;
+
+/// A curtain that is closed, until this is dropped.
+pub struct Closed<'a>(&'a Curtain);
+
+impl Curtain {
+    pub fn close(&self) -> Closed<'_> {
+        *lock(&self.held) = Some(Vec::new());
+        // What is drawn while it is closed is nothing.
+        self.bar.suspend(|| ());
+        self.bar.set_draw_target(ProgressDrawTarget::hidden());
+        Closed(self)
+    }
+
+    fn print(&self, line: String) {
+        if let Some(held) = &mut *lock(&self.held) {
+            held.push(line);
+            return;
+        }
+        // The lock has ended: the bar takes it when it draws.
+        self.bar.println(line);
+    }
+}
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        let Closed(curtain) = self;
+        let held = lock(&curtain.held).take();
+        curtain.bar.set_draw_target((curtain.target)());
+        for line in held.unwrap_or_default() {
+            curtain.bar.println(line);
+        }
+        curtain.bar.tick();
+    }
 }
 
 /// What runs, and how far it got.
@@ -67,41 +115,53 @@ struct Tally {
 impl Progress {
     /// Draws on the terminal behind standard error, five times a second.
     pub fn on_stderr(level: Level, clock: Clock) -> Progress {
-        let progress = Progress::new(ProgressDrawTarget::stderr(), level, clock);
-        progress.bar.enable_steady_tick(TICK);
+        let progress = Progress::new(Arc::new(ProgressDrawTarget::stderr), level, clock);
+        progress.curtain.bar.enable_steady_tick(TICK);
         progress
     }
 
     /// Draws on a target, whenever something is heard.
-    pub fn new(target: ProgressDrawTarget, level: Level, clock: Clock) -> Progress {
+    pub fn new(target: Target, level: Level, clock: Clock) -> Progress {
         let screen = Arc::new(Mutex::new(Screen::default()));
         let (shown, now) = (Arc::clone(&screen), Arc::clone(&clock));
+        let held = Arc::new(Mutex::new(Held::None));
+        let is_closed = Arc::clone(&held);
         let draw = move |_: &ProgressState, out: &mut dyn Write| {
-            let screen = shown.lock().unwrap_or_else(PoisonError::into_inner);
+            if lock(&is_closed).is_some() {
+                return;
+            }
+            let screen = lock(&shown);
             // There is nobody to tell that a line could not be drawn.
             let _ = out.write_str(&screen.draw(now()));
         };
         let style = ProgressStyle::with_template("{screen}")
             .expect("the template is well-formed")
             .with_key("screen", draw);
-        let bar = ProgressBar::with_draw_target(None, target).with_style(style);
+        let bar = ProgressBar::with_draw_target(None, target()).with_style(style);
         Progress {
             level,
             clock,
             screen,
-            bar,
+            curtain: Curtain { bar, target, held },
         }
     }
+
+    /// What keeps it off the terminal for a while.
+    pub fn curtain(&self) -> Curtain {
+        self.curtain.clone()
+    }
+}
+
+/// Nothing that is locked here is ever half written.
+fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
+    it.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Listener for Progress {
     fn hear(&mut self, event: &RunEvent) {
         let now = (self.clock)();
         // The lock ends before the bar draws, which takes it.
-        self.screen
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .hear(event, now);
+        lock(&self.screen).hear(event, now);
         let is_seen_below = matches!(
             event,
             RunEvent::TaskEnded {
@@ -110,12 +170,14 @@ impl Listener for Progress {
             }
         );
         match lines::line(event, now, self.level) {
-            Some(line) if !is_seen_below || self.level == Level::Verbose => self.bar.println(line),
+            Some(line) if !is_seen_below || self.level == Level::Verbose => {
+                self.curtain.print(line)
+            }
             _ => (),
         }
         match event {
-            RunEvent::RunEnded { .. } => self.bar.finish_and_clear(),
-            _ => self.bar.tick(),
+            RunEvent::RunEnded { .. } => self.curtain.bar.finish_and_clear(),
+            _ => self.curtain.bar.tick(),
         }
     }
 }

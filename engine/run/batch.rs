@@ -70,6 +70,7 @@ impl Run<'_> {
             n_files: vec![0; n_tasks],
             files,
             broken: None,
+            waiting: None,
             hear,
             plan: &plan,
             run: self.id.clone(),
@@ -104,6 +105,7 @@ impl Run<'_> {
         if let Some(error) = work.broken.take() {
             return Err(error);
         }
+        let waiting = work.waiting.take();
         let status = results::status(batch, &work.fates);
         let why = results::why(&plan, &work.fates);
         let results = results::merge(
@@ -130,11 +132,7 @@ impl Run<'_> {
             cancelled: count(|it| matches!(it, End::Cancelled(_))),
         };
         // What was cut short goes on when the run is resumed.
-        let is_cut_short = matches!(
-            status,
-            Status::Cancelled | Status::Deadline | Status::Budget
-        );
-        if !recalled.has_ended && !is_cut_short {
+        if !recalled.has_ended && !status.can_go_on() {
             work.log
                 .batch_ended(&batch.id, serde_json::to_value(&ended)?)?;
         }
@@ -143,7 +141,10 @@ impl Run<'_> {
             self.usage.add(*used);
         }
         let stop = match status {
-            Status::Cancelled => Some(Stop::Cancelled),
+            Status::Cancelled => Some(match waiting {
+                Some(rejection) => self.waits(rejection),
+                None => Stop::Cancelled,
+            }),
             Status::Deadline => {
                 let seconds = batch.deadline.unwrap_or_default().as_secs();
                 Some(Stop::Deadline(format!(

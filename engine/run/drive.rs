@@ -92,6 +92,8 @@ pub enum Verdict {
     Rejected(Retry),
     /// It was not made: nothing more may be spent.
     Withheld,
+    /// Nothing yet, and nothing in this session: the task stays as it is. When nothing else can happen, the batch stops.
+    Open,
 }
 
 /// A batch as the driver knows it.
@@ -126,6 +128,7 @@ pub async fn drive<W: Work>(batch: Batch<'_>, work: &mut W, cancel: impl Future<
         backoff: batch.policy.backoff,
         is_stopping: false,
         is_spent: false,
+        is_open: false,
         commands: Vec::new(),
     };
     let mut cancel = pin!(cancel);
@@ -139,6 +142,10 @@ pub async fn drive<W: Work>(batch: Batch<'_>, work: &mut W, cancel: impl Future<
         }
         if drive.scheduler.is_finished() {
             break;
+        }
+        if drive.is_open && drive.attempts.is_empty() && !drive.agenda.has_retry() {
+            events.push(Event::CancelRequested);
+            continue;
         }
         // Before an attempt is under way, it is written down that it may be.
         if drive.attempts.is_any_prepared() {
@@ -176,6 +183,7 @@ pub async fn drive<W: Work>(batch: Batch<'_>, work: &mut W, cancel: impl Future<
                         Verdict::Accepted => events.push(Event::Accepted { task }),
                         Verdict::Rejected(retry) => events.push(Event::Rejected { task, retry }),
                         Verdict::Withheld => drive.is_spent = true,
+                        Verdict::Open => drive.is_open = true,
                     }
                     // What is accepted after a rejection may be too late: the rejection is acted on first.
                     if verdict == Verdict::Accepted && events.len() < GROUP {
@@ -211,6 +219,8 @@ struct Drive<'a, A> {
     is_stopping: bool,
     /// Nothing more may be spent. What is under way comes to its end, and nothing is started any more.
     is_spent: bool,
+    /// A task stays as it is in this session.
+    is_open: bool,
     commands: Vec<Command>,
 }
 
@@ -222,7 +232,7 @@ impl<A: Send + 'static> Drive<'_, A> {
             let event = match recalled.verdict {
                 Verdict::Accepted => Event::Accepted { task },
                 Verdict::Rejected(retry) => Event::Rejected { task, retry },
-                Verdict::Withheld => continue,
+                Verdict::Withheld | Verdict::Open => continue,
             };
             let mut commands = mem::take(&mut self.commands);
             self.scheduler
@@ -443,6 +453,11 @@ impl Agenda {
         const NEVER: Duration = Duration::from_secs(1 << 30);
         let at = Instant::now() + wait.min(NEVER);
         self.entries.push(Reverse((at, due)));
+    }
+
+    fn has_retry(&self) -> bool {
+        let mut entries = self.entries.iter();
+        entries.any(|Reverse((_, due))| matches!(due, Due::Retry(_)))
     }
 
     /// Waits for the next entry to be due. Nothing is lost if the wait is given up.

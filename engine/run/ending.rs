@@ -34,7 +34,7 @@ impl Run<'_> {
     /// Runs what is to run at the end, which changes nothing about it. A run that was stopped has not ended.
     pub(super) async fn end(&mut self, status: Status, hear: Hear<'_>) -> anyhow::Result<()> {
         let how = match status {
-            Status::Cancelled | Status::Deadline | Status::Budget => return Ok(()),
+            it if it.can_go_on() => return Ok(()),
             Status::Failed | Status::InvalidPlan => LifecycleTrigger::OnFail,
             _ => LifecycleTrigger::OnComplete,
         };
@@ -85,6 +85,7 @@ impl Run<'_> {
             ),
             Stop::Deadline(reason) => (Status::Deadline, Some(reason), Vec::new()),
             Stop::Budget(reason) => (Status::Budget, Some(reason), Vec::new()),
+            Stop::Waiting(reason) => (Status::Waiting, Some(reason), Vec::new()),
         })
     }
 }

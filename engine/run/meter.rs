@@ -336,6 +336,9 @@ impl Drop for Held {
 }
 
 async fn in_time(agent: &dyn Agent, request: Request) -> Result<Reply, Rejection> {
+    if !agent.is_timed() {
+        return agent.ask(request).await;
+    }
     let (limit, witness) = (request.timeout, request.witness.clone());
     timeout(limit, agent.ask(request))
         .await

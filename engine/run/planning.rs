@@ -86,9 +86,12 @@ pub async fn ask_planner(
         Ok(Some((plan, _))) => Planned::Accepted(Box::new(plan)),
         Ok(None) => Planned::Stopped("the batch has run already".to_owned()),
         Err(Stop::BadPlan { faults, .. }) => Planned::Refused(faults),
-        Err(Stop::Failed(reason) | Stop::Deadline(reason) | Stop::Budget(reason)) => {
-            Planned::Stopped(reason)
-        }
+        Err(
+            Stop::Failed(reason)
+            | Stop::Deadline(reason)
+            | Stop::Budget(reason)
+            | Stop::Waiting(reason),
+        ) => Planned::Stopped(reason),
         Err(Stop::Broken(error)) => return Err(error),
         Err(Stop::Cancelled) => Planned::Stopped("stopped".to_owned()),
         Err(Stop::Complete) => Planned::Stopped("the run is complete".to_owned()),

@@ -31,6 +31,8 @@ pub enum Status {
     Deadline,
     /// Nothing more may be spent.
     Budget,
+    /// A person has to answer before it can go on.
+    Waiting,
     Cancelled,
 }
 
@@ -44,8 +46,17 @@ impl Status {
             Status::InvalidPlan => "invalid_plan",
             Status::Deadline => "deadline",
             Status::Budget => "budget",
+            Status::Waiting => "waiting",
             Status::Cancelled => "cancelled",
         }
+    }
+
+    /// Whether a run that stopped so goes on when it is resumed.
+    pub fn can_go_on(self) -> bool {
+        matches!(
+            self,
+            Status::Deadline | Status::Budget | Status::Waiting | Status::Cancelled
+        )
     }
 
     /// The exit code of the program.
@@ -56,6 +67,7 @@ impl Status {
             Status::InvalidPlan => 2,
             Status::Partial | Status::CompletedWithErrors => 3,
             Status::Deadline | Status::Budget => 4,
+            Status::Waiting => 5,
             Status::Cancelled => 130,
         }
     }
@@ -95,7 +107,8 @@ pub(super) fn status(batch: &Batch, fates: &[Fate]) -> Status {
 /// The word for it in the results. A batch that was cut short has failed.
 pub(super) fn word(status: Status) -> &'static str {
     match status {
-        Status::Deadline | Status::Budget | Status::Cancelled | Status::InvalidPlan => "failed",
+        Status::InvalidPlan => "failed",
+        it if it.can_go_on() => "failed",
         other => other.as_str(),
     }
 }

@@ -9,7 +9,7 @@ use super::{Hear, Run, Spoken, Stop, calls::Ear};
 use crate::{
     accept::{self, Failure, Rejection, Said},
     agent::Request,
-    compile::Reads,
+    compile::{Reads, USER},
     context::Json,
     event::RunEvent,
     prompt::{self, Prompt},
@@ -39,7 +39,7 @@ impl Run<'_> {
         let asked = &self.agents[&**agent];
         let view = self.context.view(&spec.sees);
         let first = match again {
-            None => prompt::turn(&spec.instruction, &self.message(), &view),
+            None => prompt::turn(&spec.instruction, &self.message(agent), &view),
             Some(again) => {
                 let rejection = Rejection::new(Failure::WrongShape, again.report);
                 prompt::after(again.prompt, &rejection.with_answer(again.answer))
@@ -110,6 +110,10 @@ impl Run<'_> {
             let rejection = match answer {
                 Err(rejection) if rejection.failure == Failure::Budget => {
                     return Err(Stop::Budget(rejection.message));
+                }
+                // Nothing came of it, so nothing of it is written down.
+                Err(rejection) if rejection.failure == Failure::Unattended => {
+                    return Err(self.waits(rejection));
                 }
                 Err(rejection) => {
                     self.usage.add(rejection.usage);
@@ -195,8 +199,9 @@ impl Run<'_> {
         Ok(said)
     }
 
-    /// What an agent is asked: the run's input, then what the agent before it said.
-    fn message(&self) -> String {
+    /// What an agent is asked: the run's input, then what the agent before it said. The person in front of the program
+    /// knows the input.
+    fn message(&self, agent: &str) -> String {
         let input = match self.context.get("input") {
             Some(Value::String(text)) => text.clone(),
             Some(other) => other.to_string(),
@@ -204,7 +209,7 @@ impl Run<'_> {
         };
         match &self.last_answer {
             None => input,
-            Some((agent, value)) => {
+            Some((before, value)) => {
                 let text = match value.text() {
                     text if text.starts_with('"') => {
                         &serde_json::from_str::<String>(text).unwrap_or_default()
@@ -212,7 +217,10 @@ impl Run<'_> {
                     text => text,
                 };
                 let text = prompt::cut(text, prompt::MAX_FEEDBACK_BYTES);
-                format!("{input}\n\n[LAST TURN: {agent}]\n{text}")
+                if agent == USER {
+                    return text;
+                }
+                format!("{input}\n\n[LAST TURN: {before}]\n{text}")
             }
         }
     }

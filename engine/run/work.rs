@@ -69,6 +69,8 @@ pub(super) struct Performance<'a> {
     /// The world failed. No more is accepted, and the run ends with it.
     pub(super) broken: Option<anyhow::Error>,
     pub(super) ear: Ear<(TaskIx, u32)>,
+    /// A person has to answer before the batch can go on.
+    pub(super) waiting: Option<Rejection>,
     pub(super) max_output_bytes: usize,
     pub(super) max_file_bytes: usize,
     pub(super) max_input_bytes: usize,
@@ -183,6 +185,12 @@ impl Work for Performance<'_> {
                 self.fates[ix.at()].attempts = attempt - 1;
                 self.log.withheld(about);
                 Verdict::Withheld
+            }
+            Err(rejection) if rejection.failure == Failure::Unattended => {
+                self.fates[ix.at()].attempts = attempt - 1;
+                self.log.withheld(about);
+                self.waiting = Some(rejection);
+                Verdict::Open
             }
             Err(rejection) => {
                 let retry = self.retry(ix, &rejection);

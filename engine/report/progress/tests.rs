@@ -19,11 +19,12 @@ impl Theatre {
         let seconds = Arc::new(AtomicU64::new(0));
         let now = Arc::clone(&seconds);
         let clock = Arc::new(move || Duration::from_secs(now.load(Ordering::Relaxed)));
-        let target = ProgressDrawTarget::term_like(Box::new(term.clone()));
+        let drawn = term.clone();
+        let target = move || ProgressDrawTarget::term_like(Box::new(drawn.clone()));
         Theatre {
             term,
             seconds,
-            progress: Progress::new(target, level, clock),
+            progress: Progress::new(Arc::new(target), level, clock),
         }
     }
 
