@@ -12,6 +12,7 @@ use super::super::{Agent, Usage, env::Env, testing};
 use crate::accept::Failure;
 
 mod fallback;
+mod nonsense;
 mod requests;
 mod responses;
 mod streams;
