@@ -118,6 +118,7 @@ pub async fn workflow(
         turn: 0,
         round: 0,
         usage: undone,
+        used_by: BTreeMap::new(),
         done: (0, 0),
         ran: HashMap::new(),
         batches: BTreeMap::new(),
@@ -152,6 +153,7 @@ pub async fn workflow(
         context: run.context,
         turns: run.turn,
         usage: run.usage,
+        used_by: run.used_by,
         files: run.store.files(),
         answer: run.last_answer.map(|(_, answer)| answer),
         batches: run.batches,
@@ -206,6 +208,7 @@ struct Run<'a> {
     /// How often agents were asked in this turn, for reasons of their answers' content.
     round: u32,
     usage: Usage,
+    used_by: BTreeMap<Arc<str>, Usage>,
     /// How many tasks were completed, and how many there were.
     done: (usize, usize),
     /// What stands for the task list each batch last ran with.

@@ -15,6 +15,7 @@ use crate::{
 mod data;
 mod line;
 mod list;
+mod share;
 mod task;
 mod text;
 mod time;
@@ -22,6 +23,7 @@ mod time;
 pub use data::{event, run as run_data, task as task_data, whole_turn as turn_data};
 pub use line::line;
 pub use list::{Listed, Summary, list};
+pub use share::Share;
 pub use task::{Attempt, Called, Came, Prompt, Rejection, Task};
 pub use text::{run, task, whole_turn as turn};
 
@@ -31,8 +33,8 @@ pub struct History {
     pub turns: Vec<Turn>,
     /// Why the run ended as it did, where its status does not say.
     pub reason: Option<String>,
-    /// What was used for turns and batches that were taken back since. It was spent all the same.
-    undone: Usage,
+    /// Turns and batches that were taken back since. What they used was spent all the same.
+    undone: Vec<Turn>,
     /// System texts by name.
     systems: BTreeMap<String, Arc<str>>,
     pub sessions: Sessions,
@@ -45,6 +47,9 @@ pub struct Turn {
     /// Nobody was asked where a plan was given.
     pub agent: Option<String>,
     pub usage: Usage,
+    /// For how long its answers were waited for.
+    pub took_ms: i64,
+    asked_at_ms: Option<i64>,
     /// What it was told, one after the other.
     pub prompts: Vec<Prompt>,
     /// What its model called, one after the other.
@@ -161,9 +166,7 @@ impl History {
             }
             kept.push(turn);
         }
-        self.undone = sum([self.undone]
-            .into_iter()
-            .chain(undone.iter().map(Turn::whole_usage)));
+        self.undone.extend(undone);
         self.turns = kept;
     }
 
@@ -176,7 +179,7 @@ impl History {
     /// All that was used.
     pub fn usage(&self) -> Usage {
         let turns = self.turns.iter().map(Turn::whole_usage);
-        sum(turns.chain([self.undone]))
+        sum(turns.chain(self.undone.iter().map(Turn::whole_usage)))
     }
 
     pub fn tasks(&self) -> impl Iterator<Item = &Task> {
@@ -261,6 +264,14 @@ impl Turn {
         self.usage.add(usage(data));
         if let Some(agent) = text(&data["agent"]) {
             self.agent = Some(agent);
+        }
+        match &*entry.kind {
+            "asked" => self.asked_at_ms = Some(entry.at_ms),
+            "answered" | "turn_rejected" => {
+                let asked_at_ms = self.asked_at_ms.take().unwrap_or(entry.at_ms);
+                self.took_ms += entry.at_ms.saturating_sub(asked_at_ms);
+            }
+            _ => (),
         }
         match (&*entry.kind, &entry.body) {
             ("answered", answer) => {

@@ -89,6 +89,8 @@ pub struct Ended<'a> {
     turns: u32,
     batches: BTreeMap<&'a str, &'static str>,
     usage: &'a Usage,
+    /// What each agent used, where it says.
+    agents: &'a BTreeMap<Arc<str>, Usage>,
     artifacts: &'a str,
     files: &'a [String],
     answer: Option<&'a Json>,
@@ -109,6 +111,7 @@ impl<'a> Ended<'a> {
             turns: ending.turns,
             batches: batches.map(|(id, it)| (&**id, it.as_str())).collect(),
             usage: &ending.usage,
+            agents: &ending.used_by,
             artifacts,
             files: &ending.files,
             answer: ending.answer.as_ref(),

@@ -137,8 +137,9 @@ impl Run<'_> {
                 .batch_ended(&batch.id, serde_json::to_value(&ended)?)?;
         }
         (work.hear)(&ended);
-        for used in &work.used {
-            self.usage.add(*used);
+        let used = work.used;
+        for (task, used) in plan.tasks().iter().zip(used) {
+            self.count(&task.agent, used);
         }
         let stop = match status {
             Status::Cancelled => Some(match waiting {

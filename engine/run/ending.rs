@@ -1,6 +1,6 @@
 //! How a run ends, and what is left to do then.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{Hear, Run, Status, Stop};
 use crate::{
@@ -22,6 +22,8 @@ pub struct Ending {
     pub context: Context,
     pub turns: u32,
     pub usage: Usage,
+    /// Of that, what each agent used.
+    pub used_by: BTreeMap<Arc<str>, Usage>,
     /// The files that were written, relative to the artifact folder, in order.
     pub files: Vec<String>,
     /// What the agent that spoke last answered.
@@ -31,6 +33,14 @@ pub struct Ending {
 }
 
 impl Run<'_> {
+    /// Counts what an agent used.
+    pub(super) fn count(&mut self, agent: &Arc<str>, used: Usage) {
+        self.usage.add(used);
+        if used != Usage::default() {
+            self.used_by.entry(Arc::clone(agent)).or_default().add(used);
+        }
+    }
+
     /// Runs what is to run at the end, which changes nothing about it. A run that was stopped has not ended.
     pub(super) async fn end(&mut self, status: Status, hear: Hear<'_>) -> anyhow::Result<()> {
         let how = match status {

@@ -67,6 +67,7 @@ pub async fn ask_planner(
         turn: 1,
         round: 0,
         usage: Usage::default(),
+        used_by: BTreeMap::new(),
         done: (0, 0),
         ran: HashMap::new(),
         batches: BTreeMap::new(),

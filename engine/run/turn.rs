@@ -46,9 +46,9 @@ impl Run<'_> {
             }
         };
         let recalled = self.log.recall_turn(self.turn, agent)?;
-        self.usage.add(recalled.rejected_usage);
+        self.count(agent, recalled.rejected_usage);
         if let Some((text, usage)) = recalled.answer {
-            self.usage.add(usage);
+            self.count(agent, usage);
             let said = self.read(agent, &text, &mut |_| ()).map_err(|rejection| {
                 let message =
                     format!("the journal's answer of `{agent}` fits no more: {rejection}");
@@ -116,11 +116,11 @@ impl Run<'_> {
                     return Err(self.waits(rejection));
                 }
                 Err(rejection) => {
-                    self.usage.add(rejection.usage);
+                    self.count(agent, rejection.usage);
                     rejection
                 }
                 Ok(reply) => {
-                    self.usage.add(reply.usage);
+                    self.count(agent, reply.usage);
                     match self.read(agent, &reply.text, hear) {
                         Ok(said) => {
                             self.log.answered(self.turn, agent, &reply, said.read)?;

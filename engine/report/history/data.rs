@@ -4,7 +4,9 @@
 
 use serde_json::{Value, json};
 
-use super::{Attempt, Batch, Called, Came, History, Listed, Prompt, Rejection, Task, Turn, time};
+use super::{
+    Attempt, Batch, Called, Came, History, Listed, Prompt, Rejection, Task, Turn, share, time,
+};
 use crate::journal::Row;
 
 /// A run: what a list says of it, and its turns.
@@ -12,7 +14,7 @@ pub fn run(listed: &Listed, history: &History) -> Value {
     let mut value = listed.data();
     value["sessions"] = json!(history.sessions.count());
     value["reason"] = json!(history.reason);
-    value["usage"] = json!(history.usage());
+    value["agents"] = share::data(history);
     value["turns"] = history.turns.iter().map(turn).collect();
     value
 }
@@ -67,6 +69,7 @@ fn turn(it: &Turn) -> Value {
     json!({
         "turn": it.number,
         "agent": it.agent,
+        "took_ms": it.took_ms,
         "usage": it.usage,
         "rejections": it.rejections.iter().map(rejection).collect::<Vec<_>>(),
         "refusals": it.refusals,

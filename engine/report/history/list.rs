@@ -2,8 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{History, time};
+use super::{
+    History,
+    share::{cost, tokens},
+    time, usage,
+};
 use crate::{
+    agent::Usage,
     journal::Run,
     report::{NAME, clip, inert, table},
 };
@@ -18,6 +23,8 @@ pub struct Listed {
     pub took_ms: Option<i64>,
     /// How many tasks have an output, and how many were planned.
     pub tasks: Option<(usize, usize)>,
+    /// All that was used.
+    pub usage: Option<Usage>,
 }
 
 /// What a list says of a run beyond what its row in the journal does.
@@ -26,6 +33,7 @@ pub struct Summary {
     took_ms: i64,
     /// How many tasks have an output, and how many were planned.
     tasks: (usize, usize),
+    usage: Usage,
 }
 
 impl Summary {
@@ -36,6 +44,7 @@ impl Summary {
         Some(Summary {
             took_ms: data["took_ms"].as_i64()?,
             tasks: (count("completed")?, count("tasks")?),
+            usage: usage(&data),
         })
     }
 
@@ -44,6 +53,7 @@ impl Summary {
         Summary {
             took_ms: history.sessions.worked_ms(now_ms),
             tasks: history.done(),
+            usage: history.usage(),
         }
     }
 }
@@ -56,6 +66,7 @@ impl Listed {
             status,
             took_ms: summary.map(|it| it.took_ms),
             tasks: summary.map(|it| it.tasks),
+            usage: summary.map(|it| it.usage),
         }
     }
 
@@ -71,6 +82,7 @@ impl Listed {
             "took_ms": self.took_ms,
             "tasks": self.tasks.map(|it| it.1),
             "completed": self.tasks.map(|it| it.0),
+            "usage": self.usage,
         })
     }
 }
@@ -85,6 +97,8 @@ pub fn list(runs: &[Listed]) -> String {
             "STARTED (UTC)",
             "TOOK",
             "TASKS",
+            "TOKENS",
+            "COST",
         ]
         .map(str::to_owned),
     ];
@@ -98,6 +112,8 @@ pub fn list(runs: &[Listed]) -> String {
             it.took_ms.map_or_else(unknown, time::span),
             it.tasks
                 .map_or_else(unknown, |(done, all)| format!("{done}/{all}")),
+            it.usage.map_or_else(unknown, tokens),
+            it.usage.map_or_else(unknown, cost),
         ]
     }));
     table(&rows)

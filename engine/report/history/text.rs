@@ -1,10 +1,9 @@
 //! A history for people.
 
-use super::{Attempt, Batch, Called, Came, History, Listed, Prompt, Rejection, Task, Turn, time};
-use crate::{
-    agent::Usage,
-    report::{NAME, clip, count, inert, join, lines::tokens, table},
+use super::{
+    Attempt, Batch, Called, Came, History, Listed, Prompt, Rejection, Task, Turn, share, time,
 };
+use crate::report::{NAME, clip, count, inert, join, lines::tokens, table};
 
 /// How many characters there are for the files of a task.
 const FILES: usize = 60;
@@ -29,6 +28,7 @@ pub fn run(listed: &Listed, history: &History) -> String {
         text.push('\n');
         text.push_str(&turn(it));
     }
+    text.push_str(&share::text(history));
     text
 }
 
@@ -125,7 +125,7 @@ fn batch(batch: &Batch) -> String {
         inert(&batch.id)
     );
     let head = [
-        "TASK", "AGENT", "STATUS", "ATTEMPTS", "TOOK", "TOKENS", "FILES",
+        "TASK", "AGENT", "STATUS", "ATTEMPTS", "TOOK", "TOKENS", "COST", "FILES",
     ];
     let mut rows = vec![head.map(str::to_owned)];
     rows.extend(batch.tasks.iter().map(|it| {
@@ -135,7 +135,8 @@ fn batch(batch: &Batch) -> String {
             it.status().to_owned(),
             it.attempts_made().to_string(),
             it.took_ms().map_or_else(|| "-".to_owned(), time::span),
-            used(it.usage()),
+            share::tokens(it.usage()),
+            share::cost(it.usage()),
             join(&it.files(), ", ", FILES),
         ]
     }));
@@ -196,13 +197,6 @@ fn came_by(model: &Option<String>, read: &Option<String>) -> String {
 fn rejection(it: &Rejection) -> String {
     let (failure, message) = (inert(&it.failure), inert(&it.message));
     format!("attempt {}: {failure}: {message}", it.attempt)
-}
-
-fn used(usage: Usage) -> String {
-    match usage == Usage::default() {
-        true => "-".to_owned(),
-        false => format!("{}/{}", usage.input_tokens, usage.output_tokens),
-    }
 }
 
 /// JSON with a line for each of its parts, and any other text as it is.
