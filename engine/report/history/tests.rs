@@ -114,13 +114,17 @@ fn a_run_is_told_whole() {
               rejected  attempt 1: not_json: no
               refused   error[MZ402]: a cycle
               batch work: failed, 1 of 3 tasks completed
-                TASK  AGENT  STATUS     ATTEMPTS  TOOK    TOKENS  FILES
-                a     A      completed  2         1m 04s  8/10    out/a.txt
-                b     B      failed     1         1m 05s  -       -
-                c     A      cancelled  0         -       -       -
+                TASK  AGENT  STATUS     ATTEMPTS  TOOK    TOKENS  COST  FILES
+                a     A      completed  2         1m 04s  8/10    -     out/a.txt
+                b     B      failed     1         1m 05s  -       -     -
+                c     A      cancelled  0         -       -       -     -
                 rejected  a attempt 1: not_json: no JSON
                 rejected  b attempt 1: refused: will not
                 cancelled c: task `b` failed
+
+            AGENT  ASKED  TOOK  TOKENS  CACHED  COST
+            A      3      3.0s  8/10    0       -
+            B      2      1.0s  -       0       -
         "#]],
     );
     check_run(
@@ -177,16 +181,16 @@ fn nobody_moves_the_cursor_and_nothing_odd_fails() {
 
             turn 1: a plan that was given
               batch work: not at its end, 0 of 3 tasks completed
-                TASK    AGENT  STATUS     ATTEMPTS  TOOK  TOKENS  FILES
-                a [2J          cancelled  1         0.0s  -       -
-                task_2         waiting    0         -     -       -
-                b              waiting    0         -     -       -
+                TASK    AGENT  STATUS     ATTEMPTS  TOOK  TOKENS  COST  FILES
+                a [2J          cancelled  1         0.0s  -       -     -
+                task_2         waiting    0         -     -       -     -
+                b              waiting    0         -     -       -     -
                 rejected  a [2J attempt 1: x : one two  31m
                 cancelled a [2J: one two  31m
 
             turn 0: a plan that was given
               batch work: not at its end, 0 of 0 tasks completed
-                TASK  AGENT  STATUS  ATTEMPTS  TOOK  TOKENS  FILES
+                TASK  AGENT  STATUS  ATTEMPTS  TOOK  TOKENS  COST  FILES
         "#]],
     );
     check_lines(
@@ -302,18 +306,41 @@ fn programs_are_told_the_same() {
           "took_ms": 6509,
           "tasks": 3,
           "completed": 1,
-          "sessions": 2,
-          "reason": "batch `work` failed",
           "usage": {
             "input_tokens": 19,
             "output_tokens": 32,
             "cached_input_tokens": 0,
             "cost": null
           },
+          "sessions": 2,
+          "reason": "batch `work` failed",
+          "agents": {
+            "A": {
+              "asked": 3,
+              "took_ms": 3000,
+              "usage": {
+                "input_tokens": 8,
+                "output_tokens": 10,
+                "cached_input_tokens": 0,
+                "cost": null
+              }
+            },
+            "B": {
+              "asked": 2,
+              "took_ms": 1000,
+              "usage": {
+                "input_tokens": 0,
+                "output_tokens": 0,
+                "cached_input_tokens": 0,
+                "cost": null
+              }
+            }
+          },
           "turns": [
             {
               "turn": 1,
               "agent": "Planner",
+              "took_ms": 0,
               "usage": {
                 "input_tokens": 11,
                 "output_tokens": 22,
@@ -416,9 +443,9 @@ fn a_list_says_what_cannot_be_read() {
     let mut unread = listed(&history);
     (unread.took_ms, unread.tasks) = (None, None);
     expect![[r#"
-        RUN   WORKFLOW  STATUS  STARTED (UTC)        TOOK  TASKS
-        6b0e  W         failed  1970-01-01 00:00:00  6.5s  1/3
-        6b0e  W         failed  1970-01-01 00:00:00  ?     ?
+        RUN   WORKFLOW  STATUS  STARTED (UTC)        TOOK  TASKS  TOKENS  COST
+        6b0e  W         failed  1970-01-01 00:00:00  6.5s  1/3    19/32   -
+        6b0e  W         failed  1970-01-01 00:00:00  ?     ?      19/32   -
     "#]]
     .assert_eq(&list(&[listed(&history), unread]));
 }
