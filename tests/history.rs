@@ -130,32 +130,38 @@ fn a_run_is_listed_shown_and_told() {
         &id,
         &commands,
         expect![[r##"
-        $ runs
-        RUN            WORKFLOW  STATUS     STARTED (UTC)        TOOK  TASKS
-        RUN  W         completed  #  #  3/3
-        => 0
-        $ runs --json --status completed --workflow W
-        [
-          {
-            "run": "RUN",
-            "workflow": "W",
-            "status": "completed",
-            "started_at": "#",
-            "started_at_ms": #,
-            "ended_at_ms": #,
-            "took_ms": #,
-            "tasks": 3,
-            "completed": 3
-          }
-        ]
-        => 0
-        $ runs --status interrupted
-        there are no such runs
-        => 0
-        $ runs --limit 0
-        there are no such runs
-        => 0
-    "##]],
+            $ runs
+            RUN            WORKFLOW  STATUS     STARTED (UTC)        TOOK  TASKS  TOKENS  COST
+            RUN  W         completed  #  #  3/3    -       -
+            => 0
+            $ runs --json --status completed --workflow W
+            [
+              {
+                "run": "RUN",
+                "workflow": "W",
+                "status": "completed",
+                "started_at": "#",
+                "started_at_ms": #,
+                "ended_at_ms": #,
+                "took_ms": #,
+                "tasks": 3,
+                "completed": 3,
+                "usage": {
+                  "input_tokens": 0,
+                  "output_tokens": 0,
+                  "cached_input_tokens": 0,
+                  "cost": null
+                }
+              }
+            ]
+            => 0
+            $ runs --status interrupted
+            there are no such runs
+            => 0
+            $ runs --limit 0
+            there are no such runs
+            => 0
+        "##]],
     );
     let commands = [
         "show RUN",
@@ -175,10 +181,10 @@ fn a_run_is_listed_shown_and_told() {
 
             turn 1: Planner
               batch work: completed, 3 of 3 tasks completed
-                TASK  AGENT   STATUS     ATTEMPTS  TOOK  TOKENS  FILES
-                a     Worker  completed  1         #  -       out/a.txt
-                b     Worker  completed  2         #  -       -
-                c     Worker  completed  1         #  -       -
+                TASK  AGENT   STATUS     ATTEMPTS  TOOK  TOKENS  COST  FILES
+                a     Worker  completed  1         #  -       -     out/a.txt
+                b     Worker  completed  2         #  -       -     -
+                c     Worker  completed  1         #  -       -     -
                 rejected  b attempt 1: program_failed: `sh` ended with exit status: 1; it said: not yet
             => 0
             $ show RUN --task b
@@ -304,8 +310,8 @@ fn a_run_that_died_is_interrupted() {
         &commands,
         expect![[r#"
             $ runs --status interrupted
-            RUN            WORKFLOW  STATUS       STARTED (UTC)        TOOK  TASKS
-            RUN  W         interrupted  #  #  1/3
+            RUN            WORKFLOW  STATUS       STARTED (UTC)        TOOK  TASKS  TOKENS  COST
+            RUN  W         interrupted  #  #  1/3    -       -
             => 0
             $ runs --status running
             there are no such runs
@@ -317,10 +323,10 @@ fn a_run_that_died_is_interrupted() {
 
             turn 1: Planner
               batch work: not at its end, 1 of 3 tasks completed
-                TASK  AGENT   STATUS       ATTEMPTS  TOOK  TOKENS  FILES
-                a     Worker  completed    1         #  -       out/a.txt
-                b     Worker  interrupted  1         #  -       -
-                c     Worker  waiting      0         -     -       -
+                TASK  AGENT   STATUS       ATTEMPTS  TOOK  TOKENS  COST  FILES
+                a     Worker  completed    1         #  -       -     out/a.txt
+                b     Worker  interrupted  1         #  -       -     -
+                c     Worker  waiting      0         -     -       -     -
                 rejected  b attempt 1: program_failed: `sh` ended with exit status: 1; it said: not yet
             => 0
             $ logs RUN -f
@@ -343,11 +349,11 @@ fn a_run_that_died_is_interrupted() {
         &id,
         &["runs --status completed"],
         expect![[r#"
-        $ runs --status completed
-        RUN            WORKFLOW  STATUS     STARTED (UTC)        TOOK  TASKS
-        RUN  W         completed  #  #  3/3
-        => 0
-    "#]],
+            $ runs --status completed
+            RUN            WORKFLOW  STATUS     STARTED (UTC)        TOOK  TASKS  TOKENS  COST
+            RUN  W         completed  #  #  3/3    -       -
+            => 0
+        "#]],
     );
 }
 
@@ -403,11 +409,11 @@ fn a_run_is_followed_while_somebody_works_on_it() {
         &id,
         &["runs --status running"],
         expect![[r#"
-        $ runs --status running
-        RUN            WORKFLOW  STATUS   STARTED (UTC)        TOOK  TASKS
-        RUN  W         running  #  #  1/3
-        => 0
-    "#]],
+            $ runs --status running
+            RUN            WORKFLOW  STATUS   STARTED (UTC)        TOOK  TASKS  TOKENS  COST
+            RUN  W         running  #  #  1/3    -       -
+            => 0
+        "#]],
     );
     let mut follower = command(&project.path("."), &["logs", &id, "-f"])
         .stdout(Stdio::piped())
