@@ -235,7 +235,7 @@ fn after_a_lost_connection_a_task_is_sent_again_with_its_id() {
 #[test]
 fn l2_24_what_is_given_up_is_cancelled_at_its_provider() {
     for (how, more) in [
-        ("never", json!({ "timeout_ms": 300 })),
+        ("never", json!({ "timeout_ms": 4000 })),
         ("silent", json!({})),
     ] {
         let project = Project::new();
