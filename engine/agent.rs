@@ -18,6 +18,7 @@ use crate::{
 
 pub use crate::{child::env, usage::Usage};
 
+pub mod a2a;
 pub mod acmp;
 pub mod build;
 pub mod command;
@@ -119,6 +120,14 @@ pub trait Agent: Send + Sync {
 
 /// The agents of a workflow by name, ready to be asked.
 pub type Agents = BTreeMap<String, Arc<dyn Agent>>;
+
+/// What a model is told where nothing else holds it to a shape.
+fn in_words(shape: &Shape) -> String {
+    format!(
+        "\n\nAnswer with one JSON value, and nothing else, that fits this JSON Schema:\n{}",
+        shape.json_schema()
+    )
+}
 
 /// Refuses an answer that is longer than the request allows.
 fn capped(text: String, request: &Request) -> Result<String, Rejection> {

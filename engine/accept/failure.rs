@@ -31,6 +31,8 @@ pub enum Failure {
     ToolMissing,
     ProgramFailed,
     TemplateFailed,
+    AgentFailed,
+    AskedBack,
     /// The question was not asked.
     Budget,
     Unresolved,
@@ -62,7 +64,7 @@ struct Facts {
 }
 
 impl Failure {
-    pub const ALL: [Failure; 28] = [
+    pub const ALL: [Failure; 30] = [
         Failure::RateLimited,
         Failure::Quota,
         Failure::Overloaded,
@@ -86,6 +88,8 @@ impl Failure {
         Failure::ToolMissing,
         Failure::ProgramFailed,
         Failure::TemplateFailed,
+        Failure::AgentFailed,
+        Failure::AskedBack,
         Failure::Budget,
         Failure::Unresolved,
         Failure::BudgetExceeded,
@@ -127,6 +131,8 @@ impl Failure {
             Failure::ToolMissing => row("tool_missing", AGAIN, UNSEEN, Tasks, "a tool that the model may call cannot be offered"),
             Failure::ProgramFailed => row("program_failed", AGAIN, UNSEEN, Tasks, "the program ended in an error"),
             Failure::TemplateFailed => row("template_failed", NEVER, UNSEEN, Tasks, "the template cannot be rendered"),
+            Failure::AgentFailed => row("agent_failed", AGAIN, UNSEEN, Tasks, "the remote agent failed, or dropped its task"),
+            Failure::AskedBack => row("asked_back", AGAIN, SHOWN, Tasks, "the remote agent answered with a question"),
             Failure::Budget => row("budget", NEVER, UNSEEN, Runs, "there is not enough left to spend"),
             Failure::Unresolved => row("unresolved", NEVER, UNSEEN, Tasks, "the input cannot be made of the outputs before it"),
             Failure::BudgetExceeded => row("budget_exceeded", NEVER, UNSEEN, Tasks, "a provider wants more than the task may cost"),

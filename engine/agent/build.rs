@@ -10,6 +10,7 @@ use std::{
 
 use super::{
     Agent, Agents,
+    a2a::{self, A2a},
     acmp::Acmp,
     command::{Command, Invocation},
     env::Env,
@@ -179,6 +180,20 @@ pub fn check(spec: &AgentSpec) -> Result<(), Diagnostic> {
             }
             Ok(())
         }
+        Runtime::A2a {
+            url,
+            endpoint,
+            headers,
+            allow_plain_http,
+            ..
+        } => {
+            for url in [Some(url), endpoint.as_ref()].into_iter().flatten() {
+                let address = endpoint::address(url, *allow_plain_http);
+                address.map_err(|bad| BuildError::from(bad).of(spec))?;
+            }
+            let bad = endpoint::check(headers);
+            bad.map_or(Ok(()), |it| Err(BuildError::from(it).of(spec)))
+        }
         _ => Ok(()),
     }
 }
@@ -258,6 +273,25 @@ pub fn build(
             };
             Ok(Arc::new(Template::new(text, *output, fuel.get())?))
         }
+        Runtime::A2a {
+            url,
+            endpoint,
+            api_key_env,
+            headers,
+            allow_plain_http,
+            idle_timeout_seconds,
+            ..
+        } => {
+            let place = a2a::Place {
+                url,
+                endpoint: endpoint.as_deref(),
+                api_key_env: api_key_env.as_deref(),
+                headers,
+                allow_plain_http: *allow_plain_http,
+                idle_timeout: Duration::from_secs(idle_timeout_seconds.get()),
+            };
+            Ok(Arc::new(A2a::new(&place, env)?))
+        }
         Runtime::Human {
             question,
             choices,
@@ -329,9 +363,12 @@ impl BuildError {
                 (Code::MissingFile, message, None)
             }
             BuildError::MissingKey { variable } => {
-                let message = format!(
-                    "`{name}` is asked through a model, but the environment variable `{variable}` is not set"
-                );
+                let how = match spec.runtime {
+                    Runtime::A2a { .. } => "is asked with a key",
+                    _ => "is asked through a model",
+                };
+                let message =
+                    format!("`{name}` {how}, but the environment variable `{variable}` is not set");
                 let help = format!(
                     "set `{variable}`; the runtimes `template`, `command` and `scripted` need no key, nor does an endpoint on this machine"
                 );

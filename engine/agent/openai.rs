@@ -9,7 +9,7 @@ use super::{Agent, Answer, Request, build::BuildError, env::Env};
 
 mod answer;
 mod chat;
-mod http;
+pub(super) mod http;
 mod known;
 mod later;
 mod meaning;

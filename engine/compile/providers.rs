@@ -136,6 +136,7 @@ impl Compiler<'_> {
     pub(super) fn provider(&mut self, runtime: &mut Runtime, at: Place) -> Option<Arc<str>> {
         let named = match runtime {
             Runtime::Openai { provider, .. }
+            | Runtime::A2a { provider, .. }
             | Runtime::Command { provider, .. }
             | Runtime::Scripted { provider, .. } => provider.clone(),
             Runtime::Template { .. } | Runtime::Acmp { .. } | Runtime::Human { .. } => None,

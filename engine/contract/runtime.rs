@@ -104,6 +104,30 @@ pub enum Runtime {
         /// The capability.
         capability: Name,
     },
+    /// A remote agent that speaks A2A 1.0 or 0.3 (JSON-RPC), found by its card.
+    #[schemars(title = "a2a")]
+    A2a {
+        /// The provider whose limits hold.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        provider: Option<Name>,
+        /// The address of the agent, under which its card lies at `.well-known/agent-card.json`; or that of a card, if it ends in `.json`.
+        url: Name,
+        /// Where the agent answers. Without it, where its card says, which has to be the card's own host: key and headers go nowhere else.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        endpoint: Option<Name>,
+        /// The environment variable that holds a key, which is sent as a bearer token.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        api_key_env: Option<Name>,
+        /// What is sent along with every request. A secret is taken from the environment.
+        #[serde(default, skip_serializing_if = "Headers::is_empty")]
+        headers: Headers,
+        /// Whether the agent may be one of plain http on another machine, where everybody between can read along.
+        #[serde(default)]
+        allow_plain_http: bool,
+        /// The longest silence of the agent, in seconds, before the attempt is given up.
+        #[serde(default = "default_idle_timeout")]
+        idle_timeout_seconds: NonZeroU64,
+    },
     /// A person at the terminal, who may take as long as they like: the run can be left, and resumed days later.
     #[schemars(title = "human")]
     Human {

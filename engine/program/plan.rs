@@ -57,7 +57,14 @@ pub(super) fn plan(args: &args::Plan) -> anyhow::Result<u8> {
             let ask = |cancel: CancellationToken| {
                 let (workflow, agents) = (&workflow, &agents);
                 let tools = Tools::new(&workflow.tools, &Env::Process);
-                async move { run::ask_planner(workflow, agents, batch, context, tools, &cancel).await }
+                async move {
+                    let asking = run::ask_planner(workflow, agents, batch, context, tools, &cancel);
+                    let planned = asking.await;
+                    for agent in agents.values() {
+                        agent.close().await;
+                    }
+                    planned
+                }
             };
             match on_runtime(ask)?.0 {
                 Planned::Accepted(plan) => Ok(*plan),

@@ -115,6 +115,14 @@ pub(super) fn secrets(workflow: &Workflow) -> Vec<String> {
                     names.extend(variables(&it.headers));
                 }
             }
+            Runtime::A2a {
+                api_key_env,
+                headers,
+                ..
+            } => {
+                names.extend(api_key_env.as_deref());
+                names.extend(variables(headers));
+            }
             Runtime::Command { env, .. } => names.extend(env.iter().map(|it| &**it).filter(is_key)),
             _ => (),
         }

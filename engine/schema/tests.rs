@@ -198,7 +198,7 @@ agents:
             MZ204 f:8:72 `no_such` is not allowed here
             MZ205 f:8:96 `-1` is below the least allowed, 0
             MZ204 f:9:31 `3` is not allowed here
-            MZ204 f:10:31 `a2a` is not allowed here
+            MZ202 f:10:15 the key `url` is missing
             MZ201 f:11:24 unknown key ``
             MZ203 f:11:34 expected a text, found the number `3`; put it in quotes
         "#]],

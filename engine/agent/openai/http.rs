@@ -77,7 +77,7 @@ impl tower::Service<HttpRequestFactory> for Once {
 
 /// A response that is no answer.
 #[derive(Debug)]
-pub(super) struct HttpFailure {
+pub(in crate::agent) struct HttpFailure {
     status: u16,
     failure: Failure,
     retry_after: Option<Duration>,
@@ -108,7 +108,7 @@ impl HttpFailure {
     }
 
     /// What it means for the attempt.
-    pub(super) fn rejection(&self, secrets: &Secrets) -> Rejection {
+    pub(in crate::agent) fn rejection(&self, secrets: &Secrets) -> Rejection {
         let said = secrets.hide(&self.said);
         let mut message = format!("the endpoint answered with status {}", self.status);
         if !said.is_empty() {
@@ -249,7 +249,7 @@ async fn whole(
     Ok(::http::Response::new(bytes).into())
 }
 
-async fn complaint(mut response: Response) -> HttpFailure {
+pub(in crate::agent) async fn complaint(mut response: Response) -> HttpFailure {
     let status = response.status().as_u16();
     let retry_after = later::in_headers(response.headers(), SystemTime::now());
     let mut bytes = Vec::new();

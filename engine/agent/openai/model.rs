@@ -11,7 +11,7 @@ use reqwest::{Url, header::HeaderValue};
 use serde_json::{Value, json};
 
 use super::{
-    super::{Usage, build::BuildError, env::Env},
+    super::{Usage, build::BuildError, env::Env, in_words},
     answer, chat, http,
     known::{Known, Learnt, Way},
     responses,
@@ -308,11 +308,4 @@ fn response_format(shape: &Shape) -> Value {
         "type": "json_schema",
         "json_schema": { "name": name, "schema": schema, "strict": strict },
     })
-}
-
-fn in_words(shape: &Shape) -> String {
-    format!(
-        "\n\nAnswer with one JSON value, and nothing else, that fits this JSON Schema:\n{}",
-        shape.json_schema()
-    )
 }
