@@ -15,7 +15,11 @@ import micro_model
 
 HERE = Path(__file__).resolve().parent
 # Without what they depend on, where the part used here needs none of it.
-PACKAGES = [["--no-deps", "xllamacpp==2026.10.11549"], ["llmock==0.2.2"]]
+PACKAGES = [
+    ["--no-deps", "xllamacpp==2026.10.11549"],
+    ["llmock==0.2.2"],
+    ["ag2[a2a]==1.2.1", "a2a-sdk[http-server]==1.3.0", "uvicorn"],
+]
 AIMOCK = "@copilotkit/aimock@1.43.0"
 STARTS_WITHIN = 60
 
@@ -60,6 +64,16 @@ def aimock(folder):
     command = [program, "-p", str(port), "-f", HERE / "fixtures", "--strict"]
     with started(command, folder / "aimock.log", None) as process:
         wait_for(process, f"{address}/__aimock/journal")
+        yield address
+
+
+@contextlib.contextmanager
+def ag2(programs, folder):
+    """An agent of AG2 that is spoken to over A2A. Gives its address."""
+    command = [programs / "python", HERE / "ag2_agent.py"]
+    with started(command, folder / "ag2.log", subprocess.PIPE) as process:
+        address = process.stdout.readline().decode().strip()
+        wait_for(process, f"{address}/.well-known/agent-card.json")
         yield address
 
 
