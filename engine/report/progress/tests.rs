@@ -228,3 +228,19 @@ fn hostile_names_stay_on_their_line() {
           xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…  ChunkAnalyst     0s
         chunks ░░░░░░░░░░░░░░░░░░░░░░░░ 0/0"#]]);
 }
+
+#[test]
+fn behind_a_closed_curtain_nothing_is_drawn_and_what_came_is_printed_afterwards() {
+    let mut theatre = Theatre::new(Level::Normal);
+    theatre.at(0, [batch_started(2), started("a", 1), started("b", 1)]);
+    let curtain = theatre.progress.curtain();
+    let closed = curtain.close();
+    theatre.at(5, [ended("a", failed()), started("c", 1)]);
+    theatre.check(expect![[r#""#]]);
+    drop(closed);
+    theatre.check(expect![[r#"
+        [  5.0s] failed    a: bad_output:  [2Jnot an object
+          b  ChunkAnalyst     5s
+          c  ChunkAnalyst     0s
+        chunks ████████████░░░░░░░░░░░░ 1/2, 1 failed"#]]);
+}
