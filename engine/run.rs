@@ -129,6 +129,7 @@ pub async fn workflow(
     let Err(stop) = run.turns(hear).await;
     let (status, reason, faults) = run.judge(stop)?;
     run.end(status, hear).await?;
+    run.tools.close().await;
     let (completed, tasks) = run.done;
     let data = json!({
         "status": status.as_str(),

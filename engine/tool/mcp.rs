@@ -25,7 +25,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{MAX_BYTES, ToolError, late};
+use super::{MAX_BYTES, ToolError, Tools, late};
 use crate::{
     child::{DRAIN, Ends, Group, Program, env::Env},
     compile::tools::{Reached, ServerSpec, ToolSpecs},
@@ -72,7 +72,18 @@ struct Running {
     tools: Vec<Tool>,
     /// How its program ended, once it has.
     ended: watch::Receiver<Option<String>>,
-    _program: JoinSet<()>,
+    program: JoinSet<()>,
+}
+
+impl Tools {
+    /// Ends the servers, which may say goodbye. Those that are not told end as well, at once.
+    pub async fn close(&self) {
+        for tool in &self.tools {
+            if let super::Way::Served { server, .. } = &tool.way {
+                server.close().await;
+            }
+        }
+    }
 }
 
 impl Server {
@@ -192,6 +203,18 @@ impl Server {
         Ok(started)
     }
 
+    async fn close(&self) {
+        let running = self.running.lock().await.take();
+        let Some(mut running) = running.and_then(Arc::into_inner) else {
+            return;
+        };
+        let _ = running.service.close_with_timeout(DRAIN).await;
+        if !running.program.is_empty() {
+            // Its input is closed. It is killed if it takes longer.
+            let _ = timeout(DRAIN, running.ended.wait_for(Option::is_some)).await;
+        }
+    }
+
     async fn start(&self) -> Result<Running, ToolError> {
         let mut program = JoinSet::new();
         let (ends, mut ended) = watch::channel(None);
@@ -232,7 +255,7 @@ impl Server {
             service,
             tools: Vec::new(),
             ended,
-            _program: program,
+            program,
         };
         let mut tools = Vec::new();
         let mut cursor = None;

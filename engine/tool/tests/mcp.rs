@@ -65,6 +65,7 @@ for line in sys.stdin:
         result = call(request["params"]["name"], request["params"].get("arguments") or {})
     if result is None: say({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32602, "message": f"I do not know {method}"}})
     else: say({"jsonrpc": "2.0", "id": request["id"], "result": result})
+open("bye", "w").write("bye")
 "#;
 
 /// The tools of a server, each with two seconds a call.
@@ -256,10 +257,26 @@ async fn a_server_ends_with_its_tools() {
     }
 }
 
+#[tokio::test]
+async fn a_server_that_is_told_may_say_goodbye() {
+    let world = program("well", &["say"]);
+    world.call("say", "{}").await;
+    world.tools.close().await;
+    assert!(world.folder.path().join("bye").exists());
+    // Another call starts another one.
+    assert_eq!(world.call("say", "{}").await, "you said {}");
+    let server = OverHttp::start(well).await;
+    let world = server.world(&["say"]);
+    world.call("say", "{}").await;
+    world.tools.close().await;
+    assert_eq!(server.ended.load(Ordering::Relaxed), 1);
+}
+
 /// A server over HTTP that wants a key, on a port of its own.
 struct OverHttp {
     url: String,
     sessions: Arc<AtomicUsize>,
+    ended: Arc<AtomicUsize>,
     _served: JoinSet<()>,
 }
 
@@ -268,17 +285,19 @@ impl OverHttp {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         let sessions = Arc::<AtomicUsize>::default();
-        let counted = Arc::clone(&sessions);
+        let ended = Arc::<AtomicUsize>::default();
+        let counted = (Arc::clone(&sessions), Arc::clone(&ended));
         let mut served = JoinSet::new();
         served.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                connections.spawn(talk(stream, answers, Arc::clone(&counted)));
+                connections.spawn(talk(stream, answers, counted.clone()));
             }
         });
         OverHttp {
             url,
             sessions,
+            ended,
             _served: served,
         }
     }
@@ -299,7 +318,7 @@ impl OverHttp {
 async fn talk(
     mut stream: TcpStream,
     answers: fn(&serde_json::Value) -> Option<String>,
-    sessions: Arc<AtomicUsize>,
+    (sessions, ended): (Arc<AtomicUsize>, Arc<AtomicUsize>),
 ) {
     let mut bytes = Vec::new();
     loop {
@@ -329,6 +348,9 @@ async fn talk(
         let is_known = head.contains("authorization: bearer s3cret");
         let response = if !is_known {
             "HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n".to_owned()
+        } else if head.starts_with("delete") {
+            ended.fetch_add(1, Ordering::Relaxed);
+            "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_owned()
         } else if head.starts_with("get") {
             "HTTP/1.1 405 Not Allowed\r\ncontent-length: 0\r\n\r\n".to_owned()
         } else if request.get("id").is_none() {
