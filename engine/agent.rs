@@ -23,11 +23,13 @@ pub mod acmp;
 pub mod build;
 pub mod command;
 pub mod human;
+mod leave;
 pub mod openai;
 pub mod scripted;
 pub mod template;
 mod witness;
 
+pub use leave::{Call, Granted, Leave, Leaves, Question};
 pub use witness::Witness;
 
 /// One question to one agent.
@@ -53,6 +55,8 @@ pub struct Request {
     pub timeout: Duration,
     /// The longest answer that is taken, in bytes.
     pub max_output_bytes: usize,
+    /// When models may be asked, where [`Agent::asks_leave`].
+    pub leave: Leave,
     /// Sees what is done meanwhile.
     pub witness: Witness,
 }
@@ -90,6 +94,11 @@ pub trait Agent: Send + Sync {
     /// The model that is asked, which the environment may have chosen.
     fn model(&self) -> Option<&str> {
         None
+    }
+
+    /// Whether it asks for leave itself before each call of a model.
+    fn asks_leave(&self) -> bool {
+        false
     }
 
     /// Whether its answers are there already, so that nobody's limits hold for it.

@@ -94,6 +94,8 @@ pub struct AgentSpec {
     pub runtime: Runtime,
     /// Whose limits hold when it is asked, and who is paid for it: a provider by its name, or an endpoint.
     pub provider: Option<Arc<str>>,
+    /// The same of the models that stand in for its own, each with the model.
+    pub others: Vec<(Arc<str>, Arc<str>)>,
     /// The folder that relative paths of its runtime start at.
     pub home: PathBuf,
     pub shape: Option<Arc<Shape>>,

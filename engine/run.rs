@@ -31,6 +31,7 @@ use crate::{
 mod asked;
 mod attempt;
 mod batch;
+mod bound;
 mod calls;
 mod clock;
 mod dag;
@@ -42,10 +43,12 @@ mod meter;
 mod next;
 mod past;
 mod planning;
+mod purse;
 mod recall;
 mod results;
 mod reuse;
 mod sessions;
+mod spending;
 mod start;
 mod store;
 mod tools;
@@ -53,15 +56,16 @@ mod turn;
 mod work;
 
 use batch::Done;
+pub use bound::{Bound, bound};
 pub use clock::now_ms;
 pub use ending::Ending;
 pub use log::Log;
-use meter::Spending;
 pub use past::{Earlier, InFlight, Reader};
 use planning::TaskList;
 pub use planning::{Planned, accepted, ask_planner};
 pub use results::Status;
 pub use sessions::Sessions;
+use spending::Spending;
 pub use start::{BadInput, initial_context};
 pub use store::{Replace, Store, copy_out};
 

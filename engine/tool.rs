@@ -96,6 +96,13 @@ pub struct Definition {
     pub parameters: Value,
 }
 
+impl Definition {
+    /// How long it is where a model is told of it.
+    pub fn bytes(&self) -> usize {
+        self.description.len() + self.parameters.to_string().len()
+    }
+}
+
 /// What a function is given besides its arguments.
 #[derive(Debug, Clone, Default)]
 pub struct Given {

@@ -223,3 +223,43 @@ fn what_is_withheld_is_not_under_way() {
     let ran = project.run(&["resume", "--in-flight", "fail", "--budget-tokens", "10000"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
 }
+
+#[test]
+fn a_plan_has_a_bound() {
+    let worker = |terms: &str| {
+        let asked = "kind: openai, model: m, base_url: 'http://127.0.0.1:9/v1'";
+        let worker = format!("{{name: Worker, system_message: do, runtime: {{{asked}{terms}}}}}");
+        let (head, rest) = FILES.split_once("  - name: Worker").expect("there is one");
+        let (_, rest) = rest.split_once("  - name: Writer").expect("there is one");
+        let files = format!("{head}  - {worker}\n  - name: Writer{rest}");
+        let provider = "providers:\n  p: {base_url: 'http://127.0.0.1:9/v1',";
+        let files = files.replace("providers:\n  p: {", provider);
+        Project::of(&files.replace("BUDGET", "").replace("OPTION", ""))
+    };
+    let bound = |project: &Project| {
+        let drawn = project.run(&["plan", "W"]);
+        let lines = drawn.stdout.lines();
+        let lines = lines.skip_while(|it| !it.starts_with("8 tasks")).skip(1);
+        let lines: Vec<&str> = lines.collect();
+        lines.join("\n") + "\n" + &drawn.stderr
+    };
+    let known = worker(", max_output_tokens: 100, api_key_env: NONE");
+    expect![[r#"
+        at most 16 calls, 95124 tokens, cost 96724
+    "#]]
+    .assert_eq(&bound(&known));
+    expect![[r#"
+        at most 16 calls
+        no bound in tokens: `Worker` has no `max_output_tokens`
+    "#]]
+    .assert_eq(&bound(&worker("")));
+    let fallback =
+        ", max_output_tokens: 100, fallback: [{model: n, base_url: 'http://127.0.0.1:8/v1'}]";
+    expect![[r#"
+        at most 32 calls, 190248 tokens
+        no bound in money: nobody says what an answer of `Worker` costs
+    "#]]
+    .assert_eq(&bound(&worker(fallback)));
+    let drawn = known.run(&["plan", "W", "--json"]);
+    assert_eq!(number(&drawn, "/bound/calls"), 16);
+}

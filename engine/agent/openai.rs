@@ -44,6 +44,10 @@ impl Agent for OpenAi {
         all.join("\n").into_bytes()
     }
 
+    fn asks_leave(&self) -> bool {
+        true
+    }
+
     fn model(&self) -> Option<&str> {
         self.models.first().map(|it| &*it.name)
     }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use serde_json::{Value, json};
 
 use super::{
-    Agent, Reply, Request, Witness,
+    Agent, Leave, Reply, Request, Witness,
     build::{BuildError, build},
     env::Env,
     human::{Nobody, People},
@@ -45,6 +45,7 @@ pub(super) fn question() -> Request {
         tools: None,
         timeout: std::time::Duration::from_secs(600),
         max_output_bytes: 1 << 20,
+        leave: Leave::default(),
         witness: Witness::default(),
     }
 }

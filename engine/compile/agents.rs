@@ -38,6 +38,7 @@ impl AgentSpec {
             sees: Sees::Only(Arc::default()),
             cache: false,
             provider: None,
+            others: Vec::new(),
             at: bundle.orchestrator.at(""),
         }
     }
@@ -99,6 +100,7 @@ impl Compiler<'_> {
             None => bundle.orchestrator.at("/defaults/runtime/provider"),
         };
         let provider = self.provider(&mut runtime, named_at);
+        let others = self.others(&runtime, provider.as_ref());
         let instruction = agent.instruction().unwrap_or_default();
         if instruction.trim().is_empty() && matches!(runtime, Runtime::Openai { .. }) {
             let message = format!("`{name}` is asked through a model, but has no instruction");
@@ -141,6 +143,7 @@ impl Compiler<'_> {
             instruction: instruction.into(),
             runtime,
             provider,
+            others,
             home: home.to_owned(),
             shape: shape.map(Arc::new),
             reads,

@@ -70,6 +70,7 @@ impl Workflow {
                 instruction: "".into(),
                 runtime: Runtime::Acmp { capability },
                 provider: None,
+                others: Vec::new(),
                 home: self.project.root.clone(),
                 shape: None,
                 reads: Reads::Model,

@@ -63,6 +63,14 @@ impl AgentSpec {
         }
     }
 
+    /// Whom it is asked through, the first one first, each with the model where a file names it.
+    pub fn ways(&self) -> impl Iterator<Item = (&Arc<str>, Option<&str>)> {
+        let others = self.others.iter();
+        let others = others.map(|(provider, model)| (provider, Some(&**model)));
+        let first = self.provider.iter().map(|it| (it, self.model()));
+        first.chain(others)
+    }
+
     /// The most tokens an answer of its model may have, where a file says so.
     pub fn max_output_tokens(&self) -> Option<u64> {
         let Runtime::Openai {
@@ -92,17 +100,14 @@ pub fn unpriced<'a>(
     agents: impl Iterator<Item = &'a AgentSpec>,
     providers: &BTreeMap<Arc<str>, ProviderSpec>,
 ) -> Vec<Diagnostic> {
-    let faults = agents.filter_map(|spec| {
-        let name = spec.provider.as_ref()?;
+    let ways = agents.flat_map(|spec| spec.ways().map(move |it| (spec, it)));
+    let faults = ways.filter_map(|(spec, (name, model))| {
         let provider = providers.get(name);
-        if provider
-            .and_then(|it| it.price(spec.model()))
-            .is_some()
-        {
+        if provider.and_then(|it| it.price(model)).is_some() {
             return None;
         }
         let agent = &spec.name;
-        let (model, key) = match spec.model() {
+        let (model, key) = match model {
             Some(model) => (format!("the model `{model}` of `{agent}` has no price"), model),
             None => (format!("`{agent}` names no model that could have a price"), ANY),
         };
@@ -171,12 +176,34 @@ impl Compiler<'_> {
         let Some(url) = base_url else {
             return Some(UNNAMED.into());
         };
+        Some(self.provider_at(url))
+    }
+
+    /// The provider that has an endpoint, else that endpoint.
+    fn provider_at(&self, url: &Name) -> Arc<str> {
         let has_it = |(name, it): &(&Name, &written::Provider)| {
             let theirs = it.base_url.as_ref().unwrap_or(name);
             theirs.trim_end_matches('/') == url.trim_end_matches('/')
         };
         let found = self.written_providers().find(has_it).map(|it| it.0);
-        Some(found.unwrap_or(url).as_str().into())
+        found.unwrap_or(url).as_str().into()
+    }
+
+    /// Those that stand in for an agent's model, which are at its own endpoint if they name no other.
+    pub(super) fn others(
+        &self,
+        runtime: &Runtime,
+        provider: Option<&Arc<str>>,
+    ) -> Vec<(Arc<str>, Arc<str>)> {
+        let (Runtime::Openai { fallback, .. }, Some(own)) = (runtime, provider) else {
+            return Vec::new();
+        };
+        let others = fallback.iter().map(|it| {
+            let theirs = it.base_url.as_ref().map(|url| self.provider_at(url));
+            let model = it.model.as_str().into();
+            (theirs.unwrap_or_else(|| Arc::clone(own)), model)
+        });
+        others.collect()
     }
 
     /// A budget in money needs prices.

@@ -12,10 +12,12 @@ use super::{
 };
 use crate::{
     compile::{First, FixedDag, Workflow},
+    context::Context,
     contract::acmp::{Acmp, FailurePolicy},
     load::Project,
     plan,
     report::{self, plan::Format},
+    run,
     schema::FileKind,
 };
 
@@ -113,6 +115,8 @@ fn draw(workflow: &Workflow, args: &args::Dag) -> anyhow::Result<u8> {
         true => Format::Json,
         false => args.format,
     };
-    write!(io::stdout(), "{}", report::plan::draw(&plan, batch, format))?;
+    let bound = run::bound(workflow, batch, &plan, &Context::default());
+    let drawn = report::plan::draw(&plan, batch, &bound, format);
+    write!(io::stdout(), "{drawn}")?;
     Ok(0)
 }

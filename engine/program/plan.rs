@@ -21,7 +21,7 @@ use crate::{
     diagnostic::{self, Code, Diagnostic},
     plan::{self, Origin, Plan},
     report::{self, plan::Format},
-    run::{self, Planned},
+    run::{self, Bound, Planned},
     source::Source,
     tool::Tools,
 };
@@ -45,6 +45,7 @@ pub(super) fn plan(args: &args::Plan) -> anyhow::Result<u8> {
         Ok(prepared) => prepared,
         Err(faults) => return refuse(&faults, &args.common),
     };
+    let begun = context.clone();
     let planned = match &given {
         Some(source) => from_file(batch, source, &workflow),
         None => {
@@ -74,7 +75,10 @@ pub(super) fn plan(args: &args::Plan) -> anyhow::Result<u8> {
         }
     };
     match planned {
-        Ok(plan) => draw(args, &plan, batch),
+        Ok(plan) => {
+            let bound = run::bound(&workflow, batch, &plan, &begun);
+            draw(args, &plan, batch, &bound)
+        }
         Err(faults) => {
             show(&faults, &args.common)?;
             if !args.common.json {
@@ -110,13 +114,13 @@ fn from_file(batch: &Batch, source: &Source, workflow: &Workflow) -> Result<Plan
     run::accepted(workflow, batch, &tasks, &Origin::File(source, at))
 }
 
-fn draw(args: &args::Plan, plan: &Plan, batch: &Batch) -> anyhow::Result<u8> {
+fn draw(args: &args::Plan, plan: &Plan, batch: &Batch, bound: &Bound) -> anyhow::Result<u8> {
     let format = if args.common.json {
         Format::Json
     } else {
         args.format
     };
-    let text = report::plan::draw(plan, batch, format);
+    let text = report::plan::draw(plan, batch, bound, format);
     write!(io::stdout(), "{text}")?;
     Ok(0)
 }

@@ -12,7 +12,7 @@ use crate::{
         proof,
         wire::{self, Error},
     },
-    agent::{Request, Witness},
+    agent::{Leave, Request, Witness},
     context::{Context, Json},
     prompt::{self, Prompt},
 };
@@ -126,6 +126,7 @@ impl Task {
             tools: None,
             timeout: provider.limits.timeout,
             max_output_bytes: provider.max_output_bytes,
+            leave: Leave::default(),
             witness: Witness::default(),
         }
     }

@@ -161,6 +161,10 @@ impl Agent for Recorded {
         self.agent.is_timed()
     }
 
+    fn asks_leave(&self) -> bool {
+        self.agent.asks_leave()
+    }
+
     /// What it is told is what a recording is compared by.
     fn reads_prompt(&self) -> bool {
         true

@@ -126,7 +126,8 @@ impl History {
                     task.start(entry, prompt);
                 }
             }
-            "accepted" | "rejected" | "task_ended" => {
+            "withheld" if entry.task.is_none() => self.turn(&data).take(entry, &data),
+            "accepted" | "rejected" | "withheld" | "task_ended" => {
                 if let Some(task) = self.task_mut(entry) {
                     task.take(entry, &data);
                 }

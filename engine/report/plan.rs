@@ -2,13 +2,16 @@
 //!
 //! **Invariant:** whatever a task is called, the drawing stays well-formed: names are escaped, and nodes are numbered.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
-use super::{NAME, clip, count, join, table};
+use super::{NAME, clip, count, inert, join, table};
 use crate::{
     compile::Batch,
     graph::{TaskGraph, TaskIx, Width},
     plan::Plan,
+    run::Bound,
 };
 
 /// How many characters there are for a list of names.
@@ -32,8 +35,8 @@ pub enum Format {
 }
 
 /// Draws a plan. Levels are counted from 1: the tasks of level 1 wait for nothing.
-pub fn draw(plan: &Plan, batch: &Batch, format: Format) -> String {
-    let drawing = Drawing::new(plan, batch);
+pub fn draw(plan: &Plan, batch: &Batch, bound: &Bound, format: Format) -> String {
+    let drawing = Drawing::new(plan, batch, bound);
     match format {
         Format::Text => drawing.text(),
         Format::Json => format!("{:#}\n", drawing.json()),
@@ -46,6 +49,7 @@ pub fn draw(plan: &Plan, batch: &Batch, format: Format) -> String {
 struct Drawing<'a> {
     plan: &'a Plan,
     batch: &'a Batch,
+    bound: &'a Bound,
     graph: &'a TaskGraph,
     levels: Vec<Vec<TaskIx>>,
     /// For each task, its level.
@@ -55,7 +59,7 @@ struct Drawing<'a> {
 }
 
 impl Drawing<'_> {
-    fn new<'a>(plan: &'a Plan, batch: &'a Batch) -> Drawing<'a> {
+    fn new<'a>(plan: &'a Plan, batch: &'a Batch, bound: &'a Bound) -> Drawing<'a> {
         let graph = plan.graph();
         let level: Vec<usize> = graph.levels().iter().map(|it| *it as usize + 1).collect();
         let mut levels = vec![Vec::new(); level.iter().copied().max().unwrap_or(0)];
@@ -66,6 +70,7 @@ impl Drawing<'_> {
         Drawing {
             plan,
             batch,
+            bound,
             graph,
             levels,
             level,
@@ -134,7 +139,33 @@ impl Drawing<'_> {
              {width} can run at once; batch {batch} runs {slots}\n\
              {tasks}, {dependencies}\n"
         ));
+        text.push_str(&self.cost());
         text
+    }
+
+    /// What the tasks use at most, where anybody is paid for them.
+    fn cost(&self) -> String {
+        let bound = self.bound;
+        let calls = match bound.calls {
+            0 => return String::new(),
+            1 => "at most 1 call".to_owned(),
+            n => format!("at most {n} calls"),
+        };
+        let because = |what: &str, reasons: &BTreeSet<String>| {
+            let reasons: Vec<&str> = reasons.iter().map(String::as_str).collect();
+            format!("\nno bound in {what}: {}", inert(&reasons.join("; ")))
+        };
+        let tokens = match bound.tokens() {
+            Some(tokens) => format!(", {tokens} tokens"),
+            None => because("tokens", &bound.unknown),
+        };
+        let cost = match bound.cost() {
+            Some(cost) => format!(", cost {}", cost.amount()),
+            // Where nobody asks for money, none is missing.
+            None if bound.usage.cost.is_none() || bound.tokens().is_none() => String::new(),
+            None => because("money", &bound.unpriced),
+        };
+        format!("{calls}{tokens}{cost}\n")
     }
 
     fn json(&self) -> Value {
@@ -161,6 +192,13 @@ impl Drawing<'_> {
             "critical_path": self.ids(&self.critical),
             "width": { "count": count, "exact": is_exact },
             "concurrency": self.batch.policy.concurrency,
+            "bound": {
+                "calls": self.bound.calls,
+                "tokens": self.bound.tokens(),
+                "cost": self.bound.cost(),
+                "unknown": self.bound.unknown,
+                "unpriced": self.bound.unpriced,
+            },
         })
     }
 

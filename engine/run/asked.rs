@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{reuse, work::Performance};
 use crate::{
     accept::{Failure, Output, Rejection, Terms},
-    agent::Request,
+    agent::{Leave, Request},
     context::{Json, TaskView},
     dag::Invocation,
     graph::TaskIx,
@@ -89,6 +89,7 @@ impl Performance<'_> {
                 .map_or(self.batch.timeout, |it| it.timeout),
             view,
             invocation,
+            leave: Leave::default(),
             witness: self.ear.witness((ix, attempt)),
             max_output_bytes: self.max_output_bytes,
         }

@@ -320,9 +320,15 @@ impl Log {
         self.about("rejected", about, data, rejection.answer.clone());
     }
 
-    /// An attempt was not made after all.
-    pub(super) fn withheld(&mut self, about: About<'_>) {
-        self.about("withheld", about, json!({}), None);
+    /// An attempt was not made after all, or not to its end.
+    pub(super) fn withheld(&mut self, about: About<'_>, usage: Usage) {
+        self.about("withheld", about, json!({ "usage": usage }), None);
+    }
+
+    /// The same outside a batch.
+    pub(super) fn turn_withheld(&mut self, turn: u32, agent: &str, usage: Usage) {
+        let data = json!({ "turn": turn, "agent": agent, "usage": usage });
+        self.push("withheld", data, |_| ());
     }
 
     pub(super) fn delayed(&mut self, about: About<'_>, wait: Duration) {

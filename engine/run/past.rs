@@ -217,6 +217,8 @@ impl Reader {
                 Step::Attempt(attempt(entry, &data)?)
             }
             "withheld" => {
+                // It is asked again from its beginning.
+                self.undone.add(usage(&data)?);
                 self.in_flight.remove(&task);
                 return Ok(());
             }
@@ -324,7 +326,10 @@ impl Reader {
 
 /// Whether an entry says what was used, and not how much all together.
 fn is_spent(kind: &str) -> bool {
-    matches!(kind, "answered" | "turn_rejected" | "accepted" | "rejected")
+    matches!(
+        kind,
+        "answered" | "turn_rejected" | "accepted" | "rejected" | "withheld"
+    )
 }
 
 fn attempt(entry: Entry, data: &Value) -> anyhow::Result<Attempt> {

@@ -10,7 +10,7 @@ use std::{
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::{Hear, Log, Run, Spoken, Stop, Store, meter::Spending, turn};
+use super::{Hear, Log, Run, Spoken, Stop, Store, spending::Spending, turn};
 use crate::{
     agent::{Agents, Usage},
     compile::{Batch, Emits, Workflow},

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use super::{Hear, Run, Spoken, Stop, calls::Ear};
 use crate::{
     accept::{self, Failure, Rejection, Said},
-    agent::Request,
+    agent::{Leave, Request},
     compile::{Reads, USER},
     context::Json,
     event::RunEvent,
@@ -86,6 +86,7 @@ impl Run<'_> {
                 tools: self.tools.toolbox(agent, self.given(agent)),
                 timeout: TIMEOUT,
                 max_output_bytes: self.workflow.limits.max_output_bytes,
+                leave: Leave::default(),
                 witness: ear.witness(attempt),
             };
             self.log.asked(self.turn, agent, attempt, &prompt);
@@ -109,6 +110,8 @@ impl Run<'_> {
             self.spending.warnings().for_each(|it| hear(&it));
             let rejection = match answer {
                 Err(rejection) if rejection.failure == Failure::Budget => {
+                    self.count(agent, rejection.usage);
+                    self.log.turn_withheld(self.turn, agent, rejection.usage);
                     return Err(Stop::Budget(rejection.message));
                 }
                 // Nothing came of it, so nothing of it is written down.

@@ -20,9 +20,9 @@ use super::{
     calls::Ear,
     drive::{Broken, Ended, Recalled, Verdict, Work},
     log::{self, Log},
-    meter::Spending,
     past,
     results::{self, Fate},
+    spending::Spending,
     store::Store,
 };
 use crate::{
@@ -183,12 +183,12 @@ impl Work for Performance<'_> {
             }
             Err(rejection) if rejection.failure == Failure::Budget => {
                 self.fates[ix.at()].attempts = attempt - 1;
-                self.log.withheld(about);
+                self.log.withheld(about, usage);
                 Verdict::Withheld
             }
             Err(rejection) if rejection.failure == Failure::Unattended => {
                 self.fates[ix.at()].attempts = attempt - 1;
-                self.log.withheld(about);
+                self.log.withheld(about, usage);
                 self.waiting = Some(rejection);
                 Verdict::Open
             }

@@ -12,7 +12,7 @@ use std::{
 
 use mozaiks::{
     accept::{self, Terms},
-    agent::{Agent, Agents, Answer, Reply, Request, Witness},
+    agent::{Agent, Agents, Answer, Leave, Reply, Request, Witness},
     budget::Limit,
     compile::{self, Workflow},
     context::{Context, Json, Sees, View},
@@ -219,6 +219,11 @@ impl Bench {
         let bundle = bundle.unwrap_or_else(|| panic!("{faults:?}"));
         let (workflow, faults) = compile::compile(&bundle);
         let workflow = workflow.unwrap_or_else(|| panic!("{faults:?}"));
+        Bench::of(folder, workflow)
+    }
+
+    /// Of a workflow that lies in a folder.
+    pub(crate) fn of(folder: tempfile::TempDir, workflow: Workflow) -> io::Result<Bench> {
         Ok(Bench {
             folder,
             workflow,
@@ -345,6 +350,7 @@ async fn attempt(view: View, task: usize) -> bool {
         tools: None,
         timeout: Duration::from_secs(600),
         max_output_bytes: 1 << 20,
+        leave: Leave::default(),
         witness: Witness::default(),
     };
     let terms = Terms {

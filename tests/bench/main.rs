@@ -4,6 +4,7 @@
 mod batch;
 mod cpu;
 mod durable;
+mod models;
 mod program;
 
 use std::{
@@ -25,17 +26,21 @@ fn main() -> io::Result<()> {
         ["accept"] => batch::accept_plan(&mut out),
         ["batch"] => batch::compare(&mut out),
         ["durable"] => durable::measure(&mut out),
+        // The endpoint that is asked, in a process of its own.
+        ["serve"] => models::serve(&mut out),
+        ["models"] => models::measure(&mut out),
         ["program"] => program::measure(&mut out),
         [] => {
             batch::compare(&mut out)?;
             batch::accept_plan(&mut out)?;
             durable::measure(&mut out)?;
+            models::measure(&mut out)?;
             program::measure(&mut out)
         }
         other => {
             writeln!(
                 out,
-                "no benchmark `{}`: batch, accept, durable, program",
+                "no benchmark `{}`: batch, accept, durable, models, program",
                 other.join(" ")
             )
         }

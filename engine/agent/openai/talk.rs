@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, mem, sync::Arc};
 use serde_json::Value;
 
 use super::{
-    super::{Reply, Request, Usage, capped},
+    super::{Question, Reply, Request, Usage, capped},
     Model, answer,
 };
 use crate::{
@@ -48,7 +48,29 @@ pub(super) struct Heard {
     pub(super) items: Vec<Value>,
 }
 
+impl Talk<'_> {
+    /// About how long what a model is sent is, without what its answer has to fit.
+    fn bytes(&self) -> usize {
+        let prompt = &self.request.prompt;
+        let tools = self.tools.iter();
+        let tools = tools.map(|(name, it)| name.len() + it.bytes());
+        let rounds = self.rounds.iter();
+        let rounds = rounds.map(|it| {
+            let results = it.results.iter().map(String::len);
+            it.heard.bytes() + results.sum::<usize>()
+        });
+        prompt.system.len() + prompt.user.len() + tools.chain(rounds).sum::<usize>()
+    }
+}
+
 impl Heard {
+    /// How long what it said is.
+    fn bytes(&self) -> usize {
+        let calls = self.calls.iter();
+        let calls = calls.map(|it| it.name.len() + it.arguments.len());
+        self.text.len() + calls.sum::<usize>()
+    }
+
     /// Without what must not be shown.
     pub(super) fn without(mut self, secrets: &Secrets) -> Heard {
         self.text = secrets.hide_in_answer(self.text);
@@ -123,19 +145,24 @@ async fn talk(models: &[Model], request: &Request, used: &mut Usage) -> Result<R
         rounds: Vec::new(),
     };
     let mut left = MAX_RESULTS;
-    let mut models = models.iter();
+    let mut models = models.iter().enumerate();
     let mut failed = Failed::default();
-    let mut model = models.next().ok_or_else(|| failed.rejection())?;
+    let (mut at, mut model) = models.next().ok_or_else(|| failed.rejection())?;
     loop {
+        let question = Question {
+            model: at,
+            bytes: talk.bytes(),
+        };
+        let call = request.leave.ask(question).await?;
         let said = model.ask(&talk).await;
-        let usage = said.as_ref().map_or_else(|it| it.usage, |it| it.1);
+        let usage = call.ended(said.as_ref().map(|it| (it.1, it.0.bytes())));
         used.add(usage);
         request.witness.uses(usage);
         let heard = match said {
             Ok((heard, _)) => heard,
             Err(rejection) if ELSEWHERE.contains(&rejection.failure) => {
                 failed.add(&model.name, rejection);
-                model = models.next().ok_or_else(|| failed.rejection())?;
+                (at, model) = models.next().ok_or_else(|| failed.rejection())?;
                 continue;
             }
             Err(rejection) => return Err(rejection),

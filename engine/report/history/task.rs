@@ -127,6 +127,7 @@ impl Task {
         let came = match (&*entry.kind, &entry.body) {
             ("accepted", Some(output)) => Came::Output(Arc::clone(output)),
             ("rejected", _) => Came::Rejection(Rejection::of(entry, data)),
+            ("withheld", _) => Came::CutShort,
             _ => {
                 self.stop(Some(entry.at_ms));
                 self.end = Some(End {

@@ -66,7 +66,7 @@ fn plan(tasks: &[(&str, &str, &[&str])]) -> Plan {
 }
 
 fn check(tasks: &[(&str, &str, &[&str])], format: Format, expected: Expect) {
-    expected.assert_eq(&draw(&plan(tasks), &batch(), format));
+    expected.assert_eq(&draw(&plan(tasks), &batch(), &Bound::default(), format));
 }
 
 const DIAMOND: &[(&str, &str, &[&str])] = &[
@@ -126,7 +126,7 @@ fn text_is_a_table_and_what_follows_from_it() {
 
 #[test]
 fn json_says_the_same() {
-    let drawn = draw(&plan(DIAMOND), &batch(), Format::Json);
+    let drawn = draw(&plan(DIAMOND), &batch(), &Bound::default(), Format::Json);
     let value: Value = serde_json::from_str(&drawn).unwrap();
     expect![[r#"{"task_id":"dddd","agent":"Writer","depends_on":["bb","ccc","a"],"owned_paths":["out/4.md","out/4/"],"level":3,"on_critical_path":true}"#]].assert_eq(&value["tasks"][3].to_string());
     let rest = [
@@ -250,7 +250,7 @@ fn a_long_chain_is_summed_up() {
         .zip(&needs)
         .map(|(id, needs)| (id.as_str(), "Writer", needs.as_slice()))
         .collect();
-    let drawn = draw(&plan(&tasks), &batch(), Format::Text);
+    let drawn = draw(&plan(&tasks), &batch(), &Bound::default(), Format::Text);
     let foot = drawn.lines().skip(41 + 25).collect::<Vec<_>>().join("\n");
     expect![[r#"
           24: tttttttttttttttttttttttt

@@ -1,13 +1,18 @@
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 use fastrand::Rng;
 use tokio::{task::JoinSet, time::sleep};
 
 use super::*;
 use crate::{
-    agent::{Answer, Witness},
+    accept::{Failure, Rejection},
+    agent::{Agent, Answer, Leave, Question, Reply, Request, Witness},
     compile::{self, tests::bundle},
     context::{Context, Sees},
+    prompt::Prompt,
     usage::Cost,
 };
 
@@ -56,6 +61,7 @@ fn question(seconds: u32) -> Request {
         tools: None,
         timeout: SECOND * seconds,
         max_output_bytes: 1_000,
+        leave: Leave::default(),
         witness: Witness::default(),
     }
 }
@@ -279,4 +285,104 @@ async fn what_costs_nothing_needs_no_money() {
     assert_eq!(answer.err().map(|it| it.failure), Some(Failure::Budget));
     assert!(spending.meter("T").ask(&model, question(2)).await.is_ok());
     assert_eq!(model.asked.load(Relaxed), 1);
+}
+
+/// Asks twice, with a tool of three seconds in between; the second time somebody else.
+struct Caller(Model);
+
+impl Agent for Caller {
+    fn asks_leave(&self) -> bool {
+        true
+    }
+
+    fn ask(&self, request: Request) -> Answer {
+        let answers = [(0, 300), (1, 600)].map(|(model, bytes)| {
+            let (leave, witness) = (request.leave.clone(), request.witness.clone());
+            let answer = self.0.ask(request.clone());
+            async move {
+                let call = leave.ask(Question { model, bytes }).await?;
+                let answer = answer.await;
+                let used = call.ended(answer.as_ref().map(|it| (it.usage, it.text.len())));
+                witness.uses(used);
+                answer.map(|_| used)
+            }
+        });
+        Box::pin(async move {
+            let [first, second] = answers;
+            let mut sum = first.await?;
+            sleep(SECOND * 3).await;
+            sum.add(second.await?);
+            reply(sum)
+        })
+    }
+}
+
+/// As [`WORKFLOW`], with one slot each, and a model that stands in.
+const TWO: &str = "
+=== agents
+agents:
+  - {name: A, system_message: a, runtime: {kind: openai, provider: p, model: m, max_output_tokens: 100, fallback: [{model: n, base_url: 'http://127.0.0.1:2'}]}}
+=== orchestrator
+initial_agent: A
+providers:
+  p: {max_concurrency: 1, prices: {m: {input: 1, output: 10}}}
+  q: {base_url: 'http://127.0.0.1:2', max_concurrency: 1, prices: {n: {input: 2, output: 20}}}
+";
+
+fn two(limit: Limit) -> Spending {
+    let (workflow, faults) = compile::compile(&bundle(TWO));
+    let workflow = workflow.unwrap_or_else(|| panic!("{faults:?}"));
+    Spending::new(&workflow, &Agents::new(), (limit, Usage::default()), 0)
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_call_of_a_model_has_its_own_slot_and_price() {
+    let spending = two(Limit::default());
+    let caller = Arc::new(Caller(Model::new(0, |_, _| {
+        (SECOND * 4, reply(used(1_000, 100)))
+    })));
+    let begun = Instant::now();
+    let mut attempts = JoinSet::new();
+    for _ in 0..4 {
+        let (meter, caller) = (spending.meter("A"), Arc::clone(&caller));
+        // Four seconds, three, and four: what is waited is not counted.
+        attempts.spawn(async move { meter.ask(&*caller, question(12)).await });
+    }
+    for answer in attempts.join_all().await {
+        let usage = answer.map(|it| it.usage).expect("it is in time");
+        assert_eq!((usage.input_tokens, usage.output_tokens), (2_000, 200));
+        // 1,000 tokens at 1 and 100 at 10, and the same at twice the price.
+        assert_eq!(usage.cost.map(Cost::amount), Some(0.006));
+    }
+    // While one calls its tool, the next asks.
+    assert_eq!(begun.elapsed(), SECOND * (4 * 4 + 3 + 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_can_end_between_two_calls() {
+    let spending = two(tokens(1_300));
+    let caller = Caller(Model::new(0, |_, _| (SECOND, reply(used(1_000, 100)))));
+    let answer = spending.meter("A").ask(&caller, question(60)).await;
+    let rejection = answer.expect_err("there is not enough for the second");
+    assert_eq!(rejection.failure, Failure::Budget);
+    let reached = spending.reached().unwrap_or_default();
+    assert!(
+        reached.contains("1100 of 1300 tokens are used, and the next call may use 300"),
+        "{reached}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_under_way_when_time_was_up_is_counted() {
+    let spending = two(tokens(10_000));
+    let caller = Caller(Model::new(0, |_, _| (SECOND * 4, reply(used(1_000, 100)))));
+    // The first call is answered, and the second is not.
+    let answer = spending.meter("A").ask(&caller, question(10)).await;
+    let rejection = answer.expect_err("it is too late");
+    assert_eq!(rejection.failure, Failure::Timeout);
+    assert_eq!(
+        (rejection.usage.input_tokens, rejection.usage.output_tokens),
+        (1_200, 100)
+    );
+    assert_eq!(spending.gates["q"].crowd().waiting, 0);
 }

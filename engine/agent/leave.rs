@@ -1,0 +1,72 @@
+//! Whether a model may be asked now: one question to an agent may be many to models.
+
+use std::{fmt, future::Future, pin::Pin, sync::Arc};
+
+use super::Usage;
+use crate::accept::Rejection;
+
+/// A call of a model that is about to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Question {
+    /// Which of the agent's models it is for: 0 is the one it asks first.
+    pub model: usize,
+    /// How long its text is, in bytes, without what the answer has to fit.
+    pub bytes: usize,
+}
+
+/// Whoever decides when models are asked, and hears what that used.
+pub trait Leaves: Send + Sync {
+    /// Waits until the call may be made.
+    ///
+    /// # Errors
+    /// It may not be made any more.
+    fn ask(&self, question: Question) -> Granted<'_>;
+}
+
+pub type Granted<'a> = Pin<Box<dyn Future<Output = Result<Box<dyn Call>, Rejection>> + Send + 'a>>;
+
+/// A call that may be made. Dropped, it was given up.
+pub trait Call: Send {
+    /// What it used, or why it failed. Gives what is to be counted.
+    fn ended(self: Box<Self>, came: Result<(Usage, usize), &Rejection>) -> Usage;
+}
+
+/// Leave to ask models, from nobody where nobody minds.
+#[derive(Clone, Default)]
+pub struct Leave(Option<Arc<dyn Leaves>>);
+
+impl Leave {
+    pub fn of(whose: Arc<dyn Leaves>) -> Leave {
+        Leave(Some(whose))
+    }
+
+    /// Waits until a call may be made.
+    ///
+    /// # Errors
+    /// It may not be made any more.
+    pub async fn ask(&self, question: Question) -> Result<Box<dyn Call>, Rejection> {
+        match &self.0 {
+            Some(whose) => whose.ask(question).await,
+            None => Ok(Box::new(Free)),
+        }
+    }
+}
+
+/// A call that nobody minds.
+struct Free;
+
+impl Call for Free {
+    fn ended(self: Box<Self>, came: Result<(Usage, usize), &Rejection>) -> Usage {
+        came.map_or_else(|it| it.usage, |it| it.0)
+    }
+}
+
+impl fmt::Debug for Leave {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whose = match self.0 {
+            Some(_) => "somebody's",
+            None => "nobody's",
+        };
+        f.debug_tuple("Leave").field(&whose).finish()
+    }
+}

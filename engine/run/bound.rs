@@ -1,0 +1,126 @@
+//! The most that a plan can cost, before anything is asked.
+
+use std::collections::BTreeSet;
+
+use super::meter::{BYTES_A_TOKEN, prompt_tokens, tokens_of};
+use crate::{
+    agent::Usage,
+    compile::{AgentSpec, Batch, Workflow},
+    context::Context,
+    graph::TaskIx,
+    plan::Plan,
+    prompt::{self, MAX_DEPENDENCY_BYTES, MAX_FEEDBACK_BYTES},
+    usage::Cost,
+};
+
+/// What stands around a task and the outputs before it in a prompt, in bytes: headings and ids.
+const AROUND: usize = 1_000;
+
+/// What the tasks of a plan use at most, if every attempt is needed and every answer is as long as it may be. Prompts
+/// are estimated, as they are for a budget.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Bound {
+    /// How often models, or whoever else has a provider, are asked.
+    pub calls: u64,
+    /// As far as it is known; nothing if `unknown` says why not.
+    pub usage: Usage,
+    /// What keeps it from having a bound, one sentence each.
+    pub unknown: BTreeSet<String>,
+    /// What keeps its cost from having one.
+    pub unpriced: BTreeSet<String>,
+}
+
+/// The bound of a batch's plan, in the context that it would start in.
+pub fn bound(workflow: &Workflow, batch: &Batch, plan: &Plan, context: &Context) -> Bound {
+    let mut bound = Bound::default();
+    let attempts = u64::from(batch.policy.retry_limit) + 1;
+    for (ix, task) in plan.tasks().iter().enumerate() {
+        let Some(spec) = workflow.agents.get(&*task.agent) else {
+            continue;
+        };
+        // All that stand in for each other may be asked in one attempt.
+        let ways = spec.ways().count() as u64;
+        if ways == 0 {
+            continue;
+        }
+        bound.calls = bound.calls.saturating_add(attempts * ways);
+        let Some(output) = limits(workflow, spec, &mut bound.unknown) else {
+            continue;
+        };
+        let view = context.view(&spec.sees);
+        let first = prompt_tokens(&prompt::task(&spec.instruction, &task.prompt, &view));
+        let own = plan.decomposition().task(ix).text().len();
+        let before = before(workflow, plan, TaskIx::new(ix));
+        let schema = spec
+            .shape
+            .as_ref()
+            .map_or(0, |it| it.json_schema().to_string().len());
+        let asked = first + tokens_of(own + before + schema + AROUND);
+        // What was wrong with an answer, and as much of the answer.
+        let again = asked + tokens_of(2 * MAX_FEEDBACK_BYTES);
+        let usage = Usage {
+            input_tokens: asked.saturating_add(again.saturating_mul(attempts - 1)),
+            output_tokens: output.saturating_mul(attempts),
+            ..Usage::default()
+        };
+        for (provider, model) in spec.ways() {
+            let price = workflow.providers.get(provider);
+            let price = price.and_then(|it| it.price(model));
+            if price.is_none() {
+                let agent = &spec.name;
+                let unpriced = format!("nobody says what an answer of `{agent}` costs");
+                bound.unpriced.insert(unpriced);
+            }
+            bound.usage.add(Usage {
+                cost: price.map(|it| it.of(usage)),
+                ..usage
+            });
+        }
+    }
+    bound
+}
+
+impl Bound {
+    /// Asked and answered together, if there is a bound.
+    pub fn tokens(&self) -> Option<u64> {
+        self.unknown.is_empty().then(|| self.usage.tokens())
+    }
+
+    pub fn cost(&self) -> Option<Cost> {
+        let is_known = self.unknown.is_empty() && self.unpriced.is_empty();
+        self.usage.cost.filter(|_| is_known)
+    }
+}
+
+/// The most tokens of one answer, if an agent's calls have a bound.
+fn limits(workflow: &Workflow, spec: &AgentSpec, unknown: &mut BTreeSet<String>) -> Option<u64> {
+    let name = &spec.name;
+    let mut tools = workflow.tools.tools.iter();
+    if tools.any(|it| it.bound && it.agents.iter().any(|agent| **agent == **name)) {
+        unknown.insert(format!("the model of `{name}` may call tools"));
+        return None;
+    }
+    let output = spec.max_output_tokens();
+    if output.is_none() {
+        unknown.insert(format!("`{name}` has no `max_output_tokens`"));
+    }
+    output
+}
+
+/// The most bytes of the outputs before a task that are in its prompt.
+fn before(workflow: &Workflow, plan: &Plan, task: TaskIx) -> usize {
+    /// A token is seldom longer, in bytes.
+    const LONG: u64 = 2 * BYTES_A_TOKEN;
+    let output = |it: &TaskIx| {
+        let agent = &plan.tasks()[it.at()].agent;
+        let most = workflow.agents.get(&**agent);
+        let most = most.and_then(AgentSpec::max_output_tokens);
+        let bytes = most.map(|it| it.saturating_mul(LONG));
+        bytes
+            .and_then(|it| usize::try_from(it).ok())
+            .unwrap_or(usize::MAX)
+    };
+    let needs = plan.graph().needs(task).iter().map(output);
+    let bytes = needs.fold(0, usize::saturating_add);
+    bytes.min(MAX_DEPENDENCY_BYTES)
+}
