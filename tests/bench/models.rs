@@ -8,11 +8,17 @@ use std::{
     net::{TcpListener, TcpStream},
     path::Path,
     process::{Child, Command, Stdio},
+    sync::Arc,
     thread,
 };
 
 use mozaiks::{
-    agent::{Agents, build, env::Env, openai::Known},
+    agent::{
+        Agents, build,
+        env::Env,
+        human::{Nobody, People},
+        openai::Known,
+    },
     compile::{self, Workflow},
     load::{self, Project},
     run::Log,
@@ -87,7 +93,8 @@ fn workflow(folder: &Path, url: &str, stream: &str) -> io::Result<Workflow> {
 fn agents(workflow: &Workflow) -> Agents {
     let spec = &workflow.agents["Worker"];
     let env = Env::Fixed(BTreeMap::new());
-    let worker = build::build(&spec.runtime, &spec.home, &env, &Known::default());
+    let people: Arc<dyn People> = Arc::new(Nobody);
+    let worker = build::build(&spec.runtime, &spec.home, &env, &Known::default(), &people);
     let worker = worker.unwrap_or_else(|error| panic!("{error:?}"));
     let mut agents = Bench::agents("wide", CALLS);
     agents.insert("Worker".to_owned(), worker);
