@@ -263,3 +263,22 @@ fn a_plan_has_a_bound() {
     let drawn = known.run(&["plan", "W", "--json"]);
     assert_eq!(number(&drawn, "/bound/calls"), 16);
 }
+
+#[test]
+fn everybody_waits_when_a_provider_says_so() {
+    let refused = "- {task_id: b, fail: rate_limited, usage: {input_tokens: 60}}
+        - {task_id: b, json: {done: true}, usage: {input_tokens: 60}}
+        - {json: {done: true}, usage";
+    let files = FILES.replace("- {text: \"\", usage", refused);
+    let project = Project::of(&files.replace("BUDGET", "").replace("OPTION", ""));
+    let ran = project.run(&["W", "--json", "--events", "events"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    // What a refusal says it used is counted as well.
+    assert_eq!(number(&ran, "/usage/input_tokens"), 40 + 9 * 60);
+    let events = std::fs::read_to_string(project.path("events")).expect("it was written");
+    let told = events
+        .lines()
+        .filter(|it| it.contains("\"event\":\"waiting\""));
+    let paused = told.filter(|it| !it.contains("\"paused_ms\":null")).count();
+    assert!(paused > 0, "{events}");
+}
