@@ -128,6 +128,8 @@ struct Account {
     limit: Limit,
     spent: Amount,
     reserved: Amount,
+    /// That it is near its end, as it was when that became so. Taken when somebody was told.
+    warning: Option<Message>,
     has_warned: bool,
 }
 
@@ -190,6 +192,7 @@ impl Ledger {
         for account in batch.chain([&mut self.run]) {
             account.reserved = account.reserved.minus(hold.amount);
             account.spent = account.spent.plus(used);
+            account.note_warning();
         }
     }
 
@@ -200,7 +203,8 @@ impl Ledger {
 
     /// What is near its end, told once.
     pub fn warnings(&mut self) -> Vec<Message> {
-        self.accounts_mut().filter_map(Account::warning).collect()
+        let accounts = self.accounts_mut();
+        accounts.filter_map(|it| it.warning.take()).collect()
     }
 
     fn accounts(&self) -> impl Iterator<Item = &Account> {
@@ -216,12 +220,14 @@ impl Ledger {
 
 impl Account {
     fn new(whose: String, limit: Limit, spent: Amount) -> Account {
-        Account {
+        let mut account = Account {
             whose,
             limit,
             spent,
             ..Account::default()
-        }
+        };
+        account.note_warning();
+        account
     }
 
     /// Why a call of so much can never be made.
@@ -244,7 +250,7 @@ impl Account {
         )))
     }
 
-    fn warning(&mut self) -> Option<Message> {
+    fn note_warning(&mut self) {
         let tokens = self
             .limit
             .tokens
@@ -256,15 +262,14 @@ impl Account {
         let what = match (tokens, cost) {
             (Some(_), _) => What::Tokens,
             (_, Some(_)) => What::Cost,
-            _ => return None,
+            _ => return,
         };
         if std::mem::replace(&mut self.has_warned, true) {
-            return None;
+            return;
         }
         let (used, whose) = (self.used(what), &self.whose);
-        Some(Message(format!(
-            "the budget of {whose} is nearly reached: {used}"
-        )))
+        let message = format!("the budget of {whose} is nearly reached: {used}");
+        self.warning = Some(Message(message));
     }
 
     /// How much of what there is was used.

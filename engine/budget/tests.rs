@@ -105,7 +105,7 @@ fn one_warning_near_the_end() {
         ledger.settle(hold, tokens(1));
     }
     let warnings: Vec<String> = ledger.warnings().iter().map(ToString::to_string).collect();
-    expect!["the budget of the run is nearly reached: 82 of 100 tokens are used"]
+    expect!["the budget of the run is nearly reached: 80 of 100 tokens are used"]
         .assert_eq(&warnings.join("\n"));
     assert_eq!(ledger.warnings(), []);
 }
