@@ -18,7 +18,7 @@ pub mod path;
 mod task;
 
 pub use self::{
-    json::Json,
+    json::{Elsewhere, Joiner, Json},
     task::{Decomposition, Outputs, TaskFiles, TaskView},
 };
 
@@ -41,7 +41,7 @@ pub struct Context {
 }
 
 impl Context {
-    pub fn get(&self, name: &str) -> Option<&Value> {
+    pub fn get(&self, name: &str) -> Option<Cow<'_, Value>> {
         self.variables.get(name).map(Json::value)
     }
 
@@ -132,10 +132,7 @@ impl View {
             return Some(value);
         }
         let is_seen = self.sees.has(name);
-        self.context
-            .get(name)
-            .filter(|_| is_seen)
-            .map(Cow::Borrowed)
+        self.context.get(name).filter(|_| is_seen)
     }
 
     /// The names that have a value, in order: context variables, then those of the task.
@@ -154,9 +151,10 @@ impl View {
     }
 
     /// The context variables an agent is told in its prompt: those of the run, without what a batch adds.
-    pub fn variables(&self) -> impl Iterator<Item = (&str, &Value)> {
-        let names = self.context.names().filter(|it| self.sees.has(it));
-        names.filter_map(|it| Some((it, self.context.get(it)?)))
+    pub fn variables(&self) -> impl Iterator<Item = (&str, &Json)> {
+        let all = self.context.variables.iter();
+        let all = all.map(|(name, value)| (name.as_str(), value));
+        all.filter(|(name, _)| self.sees.has(name))
     }
 }
 

@@ -90,7 +90,7 @@ pub enum Origin<'a> {
 pub fn find(batch: &Batch, root: &Json) -> Result<Json, Box<Diagnostic>> {
     // A plan is large: where it can be found in the text, no tree is made of it.
     if let Some(found) =
-        path::resolve_text(root.text(), &batch.path).filter(|it| it.starts_with('['))
+        path::resolve_text(&root.text(), &batch.path).filter(|it| it.starts_with('['))
     {
         return Ok(Json::of_text(found.to_owned()));
     }
@@ -294,7 +294,7 @@ fn place(faults: Vec<Fault>, tasks: &Json, origin: &Origin<'_>) -> Vec<Diagnosti
 
 /// A reply written out as JSON, one value a line.
 fn written(name: &str, reply: &Json) -> Option<Source> {
-    let text = serde_json::to_string_pretty(reply.value()).unwrap_or_default();
+    let text = serde_json::to_string_pretty(&*reply.value()).unwrap_or_default();
     let name = name.to_owned();
     Source::parse(&Arc::new(File { name, text })).ok()
 }

@@ -48,9 +48,13 @@ pub fn task(instruction: &str, text: &str, view: &View) -> Prompt {
         ));
         user.push_str(&format!("current_task_id: {}\n", quoted(&task.task_id)));
         user.push_str(&format!("current_task: {}\n", task.task()));
-        let outputs: Vec<(String, String)> = task
+        let outputs: Vec<Part> = task
             .dependency_outputs()
-            .map(|(id, output)| (id.to_string(), output.to_string()))
+            .map(|(id, output)| Part {
+                name: id.to_string(),
+                length: output.length(),
+                beginning: output.beginning(MAX_DEPENDENCY_BYTES).into_owned(),
+            })
             .collect();
         user.push_str("dependency_task_outputs:");
         user.push_str(if outputs.is_empty() { " {}" } else { "" });
@@ -66,7 +70,7 @@ pub fn task(instruction: &str, text: &str, view: &View) -> Prompt {
 
 /// The prompt of a task of a DAG: its message is its input.
 pub fn input(instruction: &str, input: &Json, view: &View) -> Prompt {
-    match &input.value()["data"] {
+    match &input.value().as_ref()["data"] {
         Value::String(text) => turn(instruction, text, view),
         data => turn(instruction, &data.to_string(), view),
     }
@@ -95,25 +99,49 @@ fn join(instruction: &str, variables: &str) -> String {
     }
 }
 
-fn variable_lines<'a>(variables: impl Iterator<Item = (&'a str, &'a Value)>) -> String {
+fn variable_lines<'a>(variables: impl Iterator<Item = (&'a str, &'a Json)>) -> String {
     let lines = variables.map(|(name, value)| {
-        let value = match value {
+        let name = name.to_uppercase();
+        let beginning = value.beginning(MAX_VARIABLE_BYTES);
+        if beginning.starts_with('"')
+            && let Value::String(text) = &*value.value()
             // A text of several lines would look like other variables.
-            Value::String(text) if !text.contains(char::is_control) => text.clone(),
-            other => other.to_string(),
-        };
-        (name.to_uppercase(), value)
+            && !text.contains(char::is_control)
+        {
+            return Part::whole(name, text.clone());
+        }
+        Part {
+            name,
+            length: value.length(),
+            beginning: beginning.into_owned(),
+        }
     });
     let lines = shared(lines.collect(), MAX_VARIABLE_BYTES);
-    let lines = lines
-        .into_iter()
-        .map(|(name, value)| format!("{name}: {value}"));
+    let lines = lines.map(|(name, value)| format!("{name}: {value}"));
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// A text that may have to be cut.
+struct Part {
+    name: String,
+    length: usize,
+    /// Where it is not the whole text, it is as much as there is room for.
+    beginning: String,
+}
+
+impl Part {
+    fn whole(name: String, text: String) -> Part {
+        Part {
+            name,
+            length: text.len(),
+            beginning: text,
+        }
+    }
+}
+
 /// Cuts texts so that together they keep to `budget` bytes, max-min fair: a short one is kept whole, the long ones share what is left.
-fn shared(mut parts: Vec<(String, String)>, budget: usize) -> Vec<(String, String)> {
-    let mut lengths: Vec<usize> = parts.iter().map(|(_, text)| text.len()).collect();
+fn shared(parts: Vec<Part>, budget: usize) -> impl Iterator<Item = (String, String)> {
+    let mut lengths: Vec<usize> = parts.iter().map(|it| it.length).collect();
     lengths.sort_unstable();
     let mut left = budget;
     let mut share = budget;
@@ -125,24 +153,23 @@ fn shared(mut parts: Vec<(String, String)>, budget: usize) -> Vec<(String, Strin
         left -= length;
         share = usize::MAX;
     }
-    for (_, text) in &mut parts {
-        *text = cut(text, share);
-    }
-    parts
+    let parts = parts.into_iter();
+    parts.map(move |it| (it.name, cut_of(&it.beginning, it.length, share)))
 }
 
 /// The first `limit` bytes of a text at most, on a character boundary, with a mark where it was cut.
 pub fn cut(text: &str, limit: usize) -> String {
-    if text.len() <= limit {
-        return text.to_owned();
+    cut_of(text, text.len(), limit)
+}
+
+/// As [`cut`], of a text of `length` bytes whose `beginning` is enough.
+fn cut_of(beginning: &str, length: usize, limit: usize) -> String {
+    if length <= limit {
+        return beginning.to_owned();
     }
-    let end = text.floor_char_boundary(limit);
-    format!(
-        "{} [cut: {} of {} bytes shown]",
-        &text[..end],
-        end,
-        text.len()
-    )
+    let end = beginning.floor_char_boundary(limit);
+    let shown = &beginning[..end];
+    format!("{shown} [cut: {end} of {length} bytes shown]")
 }
 
 fn quoted(text: &str) -> Value {

@@ -28,6 +28,7 @@ use crate::{
     tool::Tools,
 };
 
+mod aside;
 mod asked;
 mod attempt;
 mod batch;
@@ -55,6 +56,7 @@ mod tools;
 mod turn;
 mod work;
 
+use aside::Aside;
 use batch::Done;
 pub use bound::{Bound, bound};
 pub use clock::now_ms;
@@ -112,6 +114,7 @@ pub async fn workflow(
         agents,
         id: start.id,
         store: Store::new(start.folder),
+        aside: Aside::new(start.folder),
         log: start.log,
         tools: start.tools,
         spending,
@@ -202,6 +205,7 @@ struct Run<'a> {
     agents: &'a Agents,
     id: Arc<str>,
     store: Store,
+    aside: Aside,
     log: Log,
     tools: Tools,
     spending: Spending,

@@ -446,3 +446,44 @@ mod programs {
         );
     }
 }
+
+#[test]
+fn long_outputs_are_the_same_wherever_they_are_held() {
+    let long = "é".repeat(2000);
+    let plan = [
+        task("a", ""),
+        task("b", ", depends_on: [a]"),
+        task("c", ""),
+        task("d", ", depends_on: [b, c]"),
+    ];
+    let replies = format!("{{json: {{text: '{long}'}}}}");
+    let last = "template: 'status {{ c_status }}'";
+    let project = scripted("concurrency: 1", &plan.join(","), &replies);
+    let agents = project.path("workflows/W/agents.yaml");
+    let text = std::fs::read_to_string(&agents).expect("it was written");
+    let text = text.replace(
+        last,
+        "template: '{{ c_results.b.text }} {{ c_results._meta.task_count }}'",
+    );
+    std::fs::write(&agents, text).expect("there is room");
+    let ran = project.run(&["W", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let value: Value = serde_json::from_str(&ran.stdout).expect("one JSON result");
+    assert_eq!(value["answer"], format!("{long} 4"));
+    let results = &value["context"]["c_results"];
+    for id in ["a", "b", "c", "d"] {
+        assert_eq!(results[id]["text"], long);
+        assert_eq!(results[id]["_task_id"], id);
+    }
+    let left = std::fs::read_dir(project.path(".mozaiks/runs")).expect("it is there");
+    for folder in left {
+        let names = std::fs::read_dir(folder.expect("it can be read").path());
+        let names = names
+            .expect("it is there")
+            .map(|it| it.expect("it can be read").file_name());
+        let names: Vec<_> = names
+            .filter(|it| it.to_string_lossy().starts_with(".tmp"))
+            .collect();
+        assert!(names.is_empty(), "{names:?}");
+    }
+}

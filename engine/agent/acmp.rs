@@ -160,7 +160,7 @@ impl Terms<'_> {
             return reject(Failure::TooLong, message);
         }
         Ok(Reply {
-            text: Json::of_text(text).text().to_owned(),
+            text: Json::of_text(text).text().into_owned(),
             usage: Usage {
                 output_tokens: tokens,
                 ..Usage::default()

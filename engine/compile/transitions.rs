@@ -1,6 +1,10 @@
 //! Who speaks after whom.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use serde_json::Value;
 
@@ -114,10 +118,13 @@ impl When {
             When::Never => false,
             When::Called(tool) => called.contains(tool),
             When::Equals { key, value } => {
-                expression::equals(context.get(key).unwrap_or(&Value::Null), value)
+                expression::equals(context.get(key).as_deref().unwrap_or(&Value::Null), value)
             }
             When::Holds(expression) => {
-                let verdict = expression.evaluate(|it| context.get(it));
+                let read = expression.variables();
+                let read = read.filter_map(|(name, _)| Some((name, context.get(name)?)));
+                let read: BTreeMap<&str, Cow<'_, Value>> = read.collect();
+                let verdict = expression.evaluate(|it| read.get(it).map(AsRef::as_ref));
                 warnings.extend(verdict.warnings);
                 verdict.value
             }

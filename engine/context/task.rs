@@ -3,7 +3,7 @@
 use std::{
     borrow::Cow,
     collections::BTreeMap,
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard},
 };
 
 use serde_json::{Map, Value, json};
@@ -11,10 +11,10 @@ use serde_json::{Map, Value, json};
 use super::Json;
 
 /// The outputs of the tasks of one batch, in plan order, each written once.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Outputs {
     ids: Vec<Arc<str>>,
-    slots: Vec<OnceLock<Slot>>,
+    slots: RwLock<Vec<Option<Slot>>>,
 }
 
 #[derive(Debug, Clone)]
@@ -65,31 +65,44 @@ pub struct TaskFiles {
 
 impl Outputs {
     pub fn new(ids: Vec<Arc<str>>) -> Outputs {
-        let slots = ids.iter().map(|_| OnceLock::new()).collect();
+        let slots = RwLock::new(vec![None; ids.len()]);
         Outputs { ids, slots }
     }
 
     /// Puts the output of the task at `task` there, the `before + 1`st of all. A second one is ignored.
     pub fn put(&self, task: usize, before: usize, output: Json) {
-        let second = self.slots[task].set(Slot { before, output }).is_err();
-        debug_assert!(!second, "a task is completed once");
+        let slot = &mut self.slots.write().unwrap_or_else(PoisonError::into_inner)[task];
+        debug_assert!(slot.is_none(), "a task is completed once");
+        slot.get_or_insert(Slot { before, output });
     }
 
-    pub fn get(&self, task: usize) -> Option<&Json> {
-        self.slots[task].get().map(|it| &it.output)
+    pub fn get(&self, task: usize) -> Option<Json> {
+        self.slots()[task].as_ref().map(|it| it.output.clone())
     }
 
-    /// As [`Outputs::get`]; afterwards it is gone from here.
-    pub fn take(&mut self, task: usize) -> Option<Json> {
-        self.slots[task].take().map(|it| it.output)
+    /// Holds an output in another way.
+    pub fn hold(&self, task: usize, how: impl FnOnce(Json) -> Json) {
+        let Some(output) = self.get(task) else {
+            return;
+        };
+        let output = how(output);
+        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(slot) = &mut slots[task] {
+            slot.output = output;
+        }
     }
 
     /// Task ids and outputs in plan order, of the first `count` that were completed.
-    pub fn first(&self, count: usize) -> impl Iterator<Item = (&Arc<str>, &Json)> {
-        let slots = self.ids.iter().zip(&self.slots);
-        let slots = slots.filter_map(|(id, slot)| Some((id, slot.get()?)));
+    pub fn first(&self, count: usize) -> Vec<(&Arc<str>, Json)> {
+        let slots = self.slots();
+        let slots = self.ids.iter().zip(slots.iter());
+        let slots = slots.filter_map(|(id, slot)| Some((id, slot.as_ref()?)));
         let slots = slots.filter(move |(_, slot)| slot.before < count);
-        slots.map(|(id, slot)| (id, &slot.output))
+        slots.map(|(id, slot)| (id, slot.output.clone())).collect()
+    }
+
+    fn slots(&self) -> RwLockReadGuard<'_, Vec<Option<Slot>>> {
+        self.slots.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -117,7 +130,7 @@ impl Decomposition {
 
     /// The same as text.
     pub fn text(&self) -> String {
-        let tasks: Vec<&str> = self.tasks.iter().map(Json::text).collect();
+        let tasks: Vec<_> = self.tasks.iter().map(Json::text).collect();
         let id = json!(&*self.batch_id);
         format!("{{\"batch_id\":{id},\"tasks\":[{}]}}", tasks.join(","))
     }
@@ -146,7 +159,7 @@ impl TaskView {
 
     /// Task id to output, of every task that was completed when the attempt began.
     pub fn completed_task_outputs(&self) -> Value {
-        object(self.outputs.first(self.completed))
+        object(self.outputs.first(self.completed).into_iter())
     }
 
     /// Task id to output, of the tasks that this one depends on. All of them are there.
@@ -155,7 +168,7 @@ impl TaskView {
     }
 
     /// Task ids and outputs of the tasks that this one depends on, in plan order.
-    pub fn dependency_outputs(&self) -> impl Iterator<Item = (&Arc<str>, &Json)> {
+    pub fn dependency_outputs(&self) -> impl Iterator<Item = (&Arc<str>, Json)> {
         let ids = &self.outputs.ids;
         let outputs = self.dependencies.iter();
         outputs.map(|it| {
@@ -166,7 +179,7 @@ impl TaskView {
     }
 }
 
-fn object<'a>(outputs: impl Iterator<Item = (&'a Arc<str>, &'a Json)>) -> Value {
+fn object<'a>(outputs: impl Iterator<Item = (&'a Arc<str>, Json)>) -> Value {
     let pairs = outputs.map(|(id, output)| (id.to_string(), output.to_value()));
     Value::Object(pairs.collect::<Map<_, _>>())
 }

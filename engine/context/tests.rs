@@ -163,7 +163,10 @@ fn a_view_is_a_snapshot() {
 fn outputs_are_in_plan_order_whatever_the_order_of_completion() {
     let outputs = outputs();
     let first = |count: usize| {
-        let ids = outputs.first(count).map(|(id, _)| id.to_string());
+        let ids = outputs
+            .first(count)
+            .into_iter()
+            .map(|(id, _)| id.to_string());
         ids.collect::<Vec<_>>().join(" ")
     };
     assert_eq!([0, 1, 2, 9].map(first), ["", "c", "a c", "a c"]);

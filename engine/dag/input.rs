@@ -21,21 +21,22 @@ impl Input {
     ///
     /// # Errors
     /// Why it cannot be made.
-    pub fn resolve<'a>(
+    pub fn resolve(
         &self,
-        output: impl Fn(TaskIx) -> &'a Json,
+        output: impl Fn(TaskIx) -> Json,
         limit: usize,
     ) -> Result<Json, Unresolved> {
         let literal = match self {
             Input::Literal(literal) => return Ok(literal.clone()),
-            Input::Output { of, field: None } => output(*of).clone(),
+            Input::Output { of, field: None } => output(*of),
             Input::Output {
                 of,
                 field: Some(field),
             } => {
                 // The tree is kept: many tasks may take their parts of one output.
-                let whole = output(*of).value();
-                let part = field.resolve(whole).map_err(|why| {
+                let whole = output(*of);
+                let whole = whole.value();
+                let part = field.resolve(&whole).map_err(|why| {
                     let field = field.to_string();
                     Unresolved::Nowhere { field, why }
                 })?;
@@ -47,18 +48,19 @@ impl Input {
                 Json::of_text(format!("{{\"type\":{},\"data\":{part}}}", json!(kind)))
             }
             Input::Outputs(of) => {
-                let bytes = of.iter().map(|it| output(*it).text().len() + 1).sum();
+                let bytes = of.iter().map(|it| output(*it).length() + 1).sum();
                 if bytes > limit {
                     return Err(Unresolved::TooLarge { bytes, limit });
                 }
-                let outputs: Vec<&str> = of.iter().map(|it| output(*it).text()).collect();
+                let outputs: Vec<Json> = of.iter().map(|it| output(*it)).collect();
+                let outputs: Vec<_> = outputs.iter().map(Json::text).collect();
                 Json::of_text(format!(
                     "{{\"type\":\"json\",\"data\":[{}]}}",
                     outputs.join(",")
                 ))
             }
         };
-        match literal.text().len() {
+        match literal.length() {
             bytes if bytes > limit => Err(Unresolved::TooLarge { bytes, limit }),
             _ => Ok(literal),
         }

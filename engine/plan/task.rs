@@ -65,7 +65,7 @@ impl Draft {
 /// Reads every item, noting what is wrong with each. One item at a time is a tree.
 pub(super) fn read(batch: &Batch, tasks: &Json, faults: &mut Vec<Fault>) -> Vec<Draft> {
     let mut drafts = Vec::new();
-    match serde_json::from_str::<Vec<&RawValue>>(tasks.text()) {
+    match serde_json::from_str::<Vec<&RawValue>>(&tasks.text()) {
         Ok(items) => {
             drafts.reserve_exact(items.len());
             for (ix, item) in items.iter().enumerate() {
@@ -76,7 +76,8 @@ pub(super) fn read(batch: &Batch, tasks: &Json, faults: &mut Vec<Fault>) -> Vec<
         }
         // The results of another batch can be a task list; what the engine added to them is none of its tasks.
         Err(_) => {
-            let items = tasks.value().as_object().into_iter().flatten();
+            let tasks = tasks.value();
+            let items = tasks.as_object().into_iter().flatten();
             let items = items.filter(|(key, _)| !is_reserved(key)).enumerate();
             for (ix, (key, item)) in items {
                 drafts.extend(draft(batch, ix, pointer("", key), item, faults));

@@ -96,7 +96,7 @@ pub(super) fn go_on(
     if let Some(fault) = session::out_is_taken(session) {
         return refuse(&[fault], common);
     }
-    let mut reader = Reader::new(run.started_at_ms);
+    let mut reader = Reader::new(run.started_at_ms, &folder);
     let mut cursor = journal.cursor(&run.id, 0)?;
     journal.read(&mut cursor, &mut |row| reader.take(row))?;
     if let Some(first) = &how.first {

@@ -249,11 +249,11 @@ fn a_cut_is_on_a_character_and_says_so() {
 #[test]
 fn short_texts_are_whole_and_long_ones_share_the_rest() {
     let check = |lengths: &[usize], budget: usize, expect: Expect| {
-        let parts = lengths.iter().map(|it| (String::new(), "x".repeat(*it)));
-        let parts = shared(parts.collect(), budget);
-        let kept = parts
+        let parts = lengths
             .iter()
-            .map(|(_, text)| text.bytes().take_while(|it| *it == b'x').count());
+            .map(|it| Part::whole(String::new(), "x".repeat(*it)));
+        let parts = shared(parts.collect(), budget);
+        let kept = parts.map(|(_, text)| text.bytes().take_while(|it| *it == b'x').count());
         expect.assert_eq(&format!("{:?}", kept.collect::<Vec<_>>()));
     };
     check(&[], 10, expect!["[]"]);

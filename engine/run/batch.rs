@@ -68,6 +68,12 @@ impl Run<'_> {
             fates: vec![Fate::default(); n_tasks],
             used: vec![Usage::default(); n_tasks],
             n_files: vec![0; n_tasks],
+            open_needs: plan
+                .graph()
+                .tasks()
+                .map(|it| plan.graph().feeds(it).len())
+                .collect(),
+            aside: &mut self.aside,
             files,
             broken: None,
             waiting: None,
@@ -108,12 +114,7 @@ impl Run<'_> {
         let waiting = work.waiting.take();
         let status = results::status(batch, &work.fates);
         let why = results::why(&plan, &work.fates);
-        let results = results::merge(
-            batch,
-            &plan,
-            Arc::unwrap_or_clone(work.outputs),
-            &work.fates,
-        );
+        let results = results::merge(batch, &plan, &work.outputs, &work.fates);
         let count = |wanted: fn(&End) -> bool| {
             work.fates
                 .iter()

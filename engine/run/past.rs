@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    path::Path,
     sync::Arc,
     time::Duration,
 };
@@ -9,12 +10,12 @@ use std::{
 use anyhow::Context as _;
 use serde_json::Value;
 
-use super::sessions::Sessions;
-use super::tools::Done;
+use super::{aside::Aside, sessions::Sessions, tools::Done};
 use crate::{
     accept::{Failure, Rejection},
     agent::Usage,
     budget::Limit,
+    context::Json,
     journal::{Entry, Row},
     schedule::Retry,
     tool::Calls,
@@ -80,7 +81,7 @@ pub(super) struct Attempt {
 
 #[derive(Debug)]
 pub(super) enum Came {
-    Output(Arc<str>),
+    Output(Json),
     /// The last of several that the task is to be tried again after: they count no more, but it is told.
     Feedback(Rejection),
     Rejection {
@@ -101,8 +102,9 @@ pub struct InFlight {
 }
 
 /// The past of a run, made from its entries one after the other.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Reader {
+    aside: Aside,
     past: VecDeque<Past>,
     undone: Usage,
     spent: Usage,
@@ -134,11 +136,17 @@ impl Step {
 }
 
 impl Reader {
-    /// The past of a run that started then.
-    pub fn new(started_at_ms: i64) -> Reader {
+    /// The past of a run that started then, and whose folder this is.
+    pub fn new(started_at_ms: i64, folder: &Path) -> Reader {
         Reader {
+            aside: Aside::new(folder),
+            past: VecDeque::new(),
+            undone: Usage::default(),
+            spent: Usage::default(),
+            budget: None,
             sessions: Sessions::new(started_at_ms),
-            ..Reader::default()
+            turn: 0,
+            in_flight: BTreeMap::new(),
         }
     }
 
@@ -214,7 +222,7 @@ impl Reader {
             }
             "accepted" | "rejected" => {
                 self.in_flight.remove(&task);
-                Step::Attempt(attempt(entry, &data)?)
+                Step::Attempt(self.attempt(entry, &data)?)
             }
             "withheld" => {
                 // It is asked again from its beginning.
@@ -252,6 +260,40 @@ impl Reader {
             step,
         });
         Ok(())
+    }
+
+    fn attempt(&mut self, entry: Entry, data: &Value) -> anyhow::Result<Attempt> {
+        let came = match &*entry.kind {
+            "accepted" => {
+                let output = Json::of_text(String::from(&*entry.body.context("no output")?));
+                Came::Output(self.aside.put(output))
+            }
+            _ => {
+                let failure = data["failure"].as_str().and_then(Failure::from_word);
+                let message = data["message"].as_str().unwrap_or_default();
+                let mut rejection = Rejection::new(failure.context("no kind of failure")?, message);
+                rejection.answer = entry.body;
+                let retry = match &data["retry"] {
+                    Value::String(word) if word == "never" => Retry::Never,
+                    Value::String(word) if word == "backoff" => Retry::Backoff,
+                    other => Retry::NotBefore(Duration::from_millis(
+                        other.as_u64().context("no word on another attempt")?,
+                    )),
+                };
+                Came::Rejection {
+                    rejection,
+                    retry,
+                    until_ms: None,
+                }
+            }
+        };
+        Ok(Attempt {
+            task: entry.task.context("no task")?,
+            number: entry.attempt.context("no attempt")?,
+            usage: usage(data)?,
+            reused: data["reused"].as_str().map(Arc::from),
+            came,
+        })
     }
 
     /// Takes back that tasks of a batch failed, and all that came after the batch.
@@ -330,37 +372,6 @@ fn is_spent(kind: &str) -> bool {
         kind,
         "answered" | "turn_rejected" | "accepted" | "rejected" | "withheld"
     )
-}
-
-fn attempt(entry: Entry, data: &Value) -> anyhow::Result<Attempt> {
-    let came = match &*entry.kind {
-        "accepted" => Came::Output(entry.body.context("no output")?),
-        _ => {
-            let failure = data["failure"].as_str().and_then(Failure::from_word);
-            let message = data["message"].as_str().unwrap_or_default();
-            let mut rejection = Rejection::new(failure.context("no kind of failure")?, message);
-            rejection.answer = entry.body;
-            let retry = match &data["retry"] {
-                Value::String(word) if word == "never" => Retry::Never,
-                Value::String(word) if word == "backoff" => Retry::Backoff,
-                other => Retry::NotBefore(Duration::from_millis(
-                    other.as_u64().context("no word on another attempt")?,
-                )),
-            };
-            Came::Rejection {
-                rejection,
-                retry,
-                until_ms: None,
-            }
-        }
-    };
-    Ok(Attempt {
-        task: entry.task.context("no task")?,
-        number: entry.attempt.context("no attempt")?,
-        usage: usage(data)?,
-        reused: data["reused"].as_str().map(Arc::from),
-        came,
-    })
 }
 
 fn calls(data: &Value) -> anyhow::Result<Calls> {

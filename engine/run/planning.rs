@@ -10,7 +10,7 @@ use std::{
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::{Hear, Log, Run, Spoken, Stop, Store, spending::Spending, turn};
+use super::{Hear, Log, Run, Spoken, Stop, Store, aside::Aside, spending::Spending, turn};
 use crate::{
     agent::{Agents, Usage},
     compile::{Batch, Emits, Workflow},
@@ -52,6 +52,7 @@ pub async fn ask_planner(
         agents,
         id: "plan".into(),
         store: Store::new(Path::new("")),
+        aside: Aside::new(Path::new("")),
         log: Log::default(),
         tools,
         spending: Spending::new(
@@ -139,7 +140,7 @@ impl Run<'_> {
         loop {
             let faults = match self.find_tasks(batch, &spoken.value, given) {
                 Ok((tasks, origin)) => {
-                    let list = TaskList::from(Sha256::digest(tasks.text()));
+                    let list = TaskList::from(Sha256::digest(tasks.text().as_bytes()));
                     if batch.rerun == Rerun::Changed && self.ran.get(&batch.id) == Some(&list) {
                         return Ok(None);
                     }

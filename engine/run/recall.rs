@@ -31,8 +31,11 @@ impl Performance<'_> {
         self.fates[ix.at()].attempts = attempt.number;
         self.fates[ix.at()].origin.run = attempt.reused;
         let (verdict, wait) = match attempt.came {
-            past::Came::Output(text) => {
-                let output = Json::of_text(String::from(&*text));
+            past::Came::Output(output) => {
+                let output = match self.open_needs[ix.at()] {
+                    0 => output,
+                    _ => Json::of_text(output.text().into_owned()),
+                };
                 let files = self.files_of(ix, &output)?;
                 let paths: Vec<FilePath> = files.iter().map(|it| it.path.clone()).collect();
                 let claimed = self.ledger.claim(ix.at(), &paths);

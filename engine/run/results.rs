@@ -9,7 +9,7 @@ use super::log::Origin;
 use crate::{
     accept::{Failure, Rejection},
     compile::{Batch, Merge},
-    context::{Json, Outputs},
+    context::{Joiner, Json, Outputs},
     contract::task_batches::FailurePolicy,
     graph::TaskIx,
     plan::{Plan, Task},
@@ -113,35 +113,33 @@ pub(super) fn word(status: Status) -> &'static str {
     }
 }
 
-/// What goes under the batch's context key. There may be very many outputs: each is let go as it is written there.
-pub(super) fn merge(batch: &Batch, plan: &Plan, mut outputs: Outputs, fates: &[Fate]) -> Json {
+/// What goes under the batch's context key. There may be very many outputs: of none a copy is made.
+pub(super) fn merge(batch: &Batch, plan: &Plan, outputs: &Outputs, fates: &[Fate]) -> Json {
     if batch.merge == Merge::Leaves {
-        return leaves(plan, &outputs);
+        return leaves(plan, outputs);
     }
     let n_tasks = plan.tasks().len();
-    let length: usize = (0..n_tasks)
-        .filter_map(|it| Some(outputs.get(it)?.text().len() + 2 * plan.tasks()[it].id.len() + 16))
-        .sum();
-    let mut text = String::with_capacity(length + 512);
+    let mut all = Joiner::default();
     if batch.merge == Merge::List {
-        text.push('[');
-        for output in (0..n_tasks).filter_map(|it| outputs.take(it)) {
-            if text.len() > 1 {
-                text.push(',');
-            }
-            text.push_str(output.text());
+        let mut before = "[";
+        for output in (0..n_tasks).filter_map(|it| outputs.get(it)) {
+            all.text(before);
+            all.value(output);
+            before = ",";
         }
-        text.push(']');
-        return Json::of_text(text);
+        all.text(if before == "[" { "[]" } else { "]" });
+        return all.end();
     }
-    text.push('{');
+    all.text("{");
     let mut failed = Map::new();
     let mut completed_tasks: Vec<&str> = Vec::new();
     for (ix, (task, fate)) in plan.tasks().iter().zip(fates).enumerate() {
-        match outputs.take(ix) {
+        match outputs.get(ix) {
             Some(output) => {
                 completed_tasks.push(&*task.id);
-                text.extend([&json!(&*task.id).to_string(), ":", output.text(), ","]);
+                all.text(&format!("{}:", json!(&*task.id)));
+                all.value(output);
+                all.text(",");
             }
             None => {
                 failed.insert(task.id.to_string(), failure(plan, ix, fate, fates));
@@ -167,11 +165,10 @@ pub(super) fn merge(batch: &Batch, plan: &Plan, mut outputs: Outputs, fates: &[F
     let meta = serde_json::to_string(&meta).expect("texts and numbers are JSON");
     if !failed.is_empty() || batch.failure_policy == FailurePolicy::CollectErrors {
         let failed = serde_json::to_string(&failed).expect("it is JSON");
-        text.push_str(&format!("\"_failed\":{failed},"));
+        all.text(&format!("\"_failed\":{failed},"));
     }
-    text.push_str(&format!("\"_meta\":{meta}}}"));
-    text.shrink_to_fit();
-    Json::of_text(text)
+    all.text(&format!("\"_meta\":{meta}}}"));
+    all.end()
 }
 
 /// What a DAG comes to: the output of the task that nothing waits for; of several, those there are, by id.
@@ -182,17 +179,19 @@ fn leaves(plan: &Plan, outputs: &Outputs) -> Json {
         .filter(|it| graph.feeds(*it).is_empty())
         .collect();
     if let [leaf] = leaves[..] {
-        return outputs
-            .get(leaf.at())
-            .cloned()
-            .unwrap_or(Value::Null.into());
+        return outputs.get(leaf.at()).unwrap_or(Value::Null.into());
     }
-    let pairs = leaves.iter().filter_map(|it| {
-        let id = json!(&*plan.tasks()[it.at()].id);
-        Some(format!("{id}:{}", outputs.get(it.at())?))
-    });
-    let pairs: Vec<String> = pairs.collect();
-    Json::of_text(format!("{{{}}}", pairs.join(",")))
+    let mut all = Joiner::default();
+    let mut before = "{";
+    for leaf in leaves {
+        if let Some(output) = outputs.get(leaf.at()) {
+            all.text(&format!("{before}{}:", json!(&*plan.tasks()[leaf.at()].id)));
+            all.value(output);
+            before = ",";
+        }
+    }
+    all.text(if before == "{" { "{}" } else { "}" });
+    all.end()
 }
 
 /// What went wrong first in plan order, and how many tasks failed.

@@ -16,7 +16,9 @@ pub(super) fn key(
 ) -> Option<String> {
     let task = request.view.task()?;
     let before = task.dependency_outputs();
-    let before: Vec<(&str, &str)> = before.map(|(id, output)| (&**id, output.text())).collect();
+    let before: Vec<(&str, String)> = before
+        .map(|(id, output)| (&**id, output.to_string()))
+        .collect();
     let work = json!({
         "program": env!("CARGO_PKG_VERSION"),
         "agent": &*request.agent,

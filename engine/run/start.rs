@@ -56,7 +56,7 @@ pub fn initial_context(
     }
     for variable in workflow.variables.iter().filter(|it| it.required) {
         let is_given = set.iter().any(|(name, _)| *name == variable.name);
-        let is_null = context.get(&variable.name).is_none_or(Value::is_null);
+        let is_null = context.get(&variable.name).is_none_or(|it| it.is_null());
         let is_due = matches!(variable.source, SourceType::Config | SourceType::Runtime);
         if is_due && is_null && !is_given {
             let message = format!("the variable `{}` has to be given", variable.name);

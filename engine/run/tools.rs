@@ -147,7 +147,7 @@ impl Run<'_> {
         let before = self
             .context
             .get(&terms.attempts_key)
-            .and_then(Value::as_u64);
+            .and_then(|it| it.as_u64());
         let attempts = before.unwrap_or(0).saturating_add(1);
         self.context.set(&terms.attempts_key, Value::from(attempts));
         self.context.set(&terms.context_key, Value::from(outcome));

@@ -205,7 +205,7 @@ impl Run<'_> {
     /// What an agent is asked: the run's input, then what the agent before it said. The person in front of the program
     /// knows the input.
     fn message(&self, agent: &str) -> String {
-        let input = match self.context.get("input") {
+        let input = match self.context.get("input").as_deref() {
             Some(Value::String(text)) => text.clone(),
             Some(other) => other.to_string(),
             None => String::new(),
@@ -213,11 +213,10 @@ impl Run<'_> {
         match &self.last_answer {
             None => input,
             Some((before, value)) => {
-                let text = match value.text() {
-                    text if text.starts_with('"') => {
-                        &serde_json::from_str::<String>(text).unwrap_or_default()
-                    }
-                    text => text,
+                let text = value.text();
+                let text = match text.starts_with('"') {
+                    true => &serde_json::from_str::<String>(&text).unwrap_or_default(),
+                    false => &*text,
                 };
                 let text = prompt::cut(text, prompt::MAX_FEEDBACK_BYTES);
                 if agent == USER {

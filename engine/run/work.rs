@@ -16,6 +16,7 @@ use serde_json::json;
 
 use super::{
     Hear,
+    aside::Aside,
     attempt::{Answer, Asking},
     calls::Ear,
     drive::{Broken, Ended, Recalled, Verdict, Work},
@@ -60,6 +61,9 @@ pub(super) struct Performance<'a> {
     pub(super) view: View,
     pub(super) outputs: Arc<Outputs>,
     pub(super) completed: usize,
+    /// How many tasks that depend on this one have not ended.
+    pub(super) open_needs: Vec<usize>,
+    pub(super) aside: &'a mut Aside,
     pub(super) ledger: Ledger,
     pub(super) store: &'a mut Store,
     pub(super) fates: Vec<Fate>,
@@ -177,7 +181,7 @@ impl Work for Performance<'_> {
                 origin.model = answer.model;
                 origin.read = read;
                 self.log
-                    .accepted(about, judged.output.text(), usage, origin);
+                    .accepted(about, &judged.output.text(), usage, origin);
                 self.judged.push(judged);
                 Verdict::Accepted
             }
@@ -244,6 +248,7 @@ impl Work for Performance<'_> {
             Command::Drop { .. } => return,
             Command::Settle { task, end } => {
                 self.fates[task.at()].end = Some(end);
+                self.put_aside(task);
                 // Where the world failed, nobody was told to stop, and the run can be resumed.
                 if self.is_recalling || self.broken.is_some() {
                     return;
@@ -304,6 +309,19 @@ impl Performance<'_> {
         self.completed += 1;
         self.fates[ix.at()].rejection = None;
         Ok(())
+    }
+
+    /// Outputs that no task of this batch needs any more leave the memory.
+    fn put_aside(&mut self, ended: TaskIx) {
+        let graph = self.plan.graph();
+        for needed in graph.needs(ended) {
+            self.open_needs[needed.at()] -= 1;
+        }
+        for ix in graph.needs(ended).iter().chain([&ended]) {
+            if self.open_needs[ix.at()] == 0 {
+                self.outputs.hold(ix.at(), |it| self.aside.put(it));
+            }
+        }
     }
 
     fn breaks(&mut self, error: anyhow::Error) -> Broken {

@@ -25,6 +25,13 @@ pub(crate) fn peak() -> usize {
     kilobytes.map_or(0, |it: usize| it * 1024)
 }
 
+/// The most memory that a child has held of those that have ended, in bytes. It is at least what this process held when
+/// it started one.
+pub(crate) fn peak_of_children() -> usize {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).expect("a process may ask about its children");
+    usage.max_rss() as usize * 1024
+}
+
 /// The least CPU time of several rounds: what disturbs a round only adds to it.
 pub(crate) fn least(rounds: usize, mut round: impl FnMut() -> Duration) -> Duration {
     (0..rounds).map(|_| round()).min().unwrap_or_default()

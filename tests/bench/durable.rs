@@ -75,7 +75,7 @@ fn log(folder: &Path) -> Log {
 /// The journal of the same run, with all it says.
 fn again(folder: &Path) -> Log {
     let journal = Journal::open(folder).expect("the folder can be written");
-    let mut reader = Reader::new(0);
+    let mut reader = Reader::new(0, folder);
     let mut cursor = journal.cursor("bench", 0).expect("the run was begun");
     let read = journal.read(&mut cursor, &mut |row| reader.take(row));
     read.expect("it is as it was written");

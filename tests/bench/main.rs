@@ -4,6 +4,7 @@
 mod batch;
 mod cpu;
 mod durable;
+mod memory;
 mod models;
 mod program;
 
@@ -26,6 +27,8 @@ fn main() -> io::Result<()> {
         ["accept"] => batch::accept_plan(&mut out),
         ["batch"] => batch::compare(&mut out),
         ["durable"] => durable::measure(&mut out),
+        ["peak"] => memory::print_peak(&mut out),
+        ["memory"] => memory::measure(&mut out),
         // The endpoint that is asked, in a process of its own.
         ["serve"] => models::serve(&mut out),
         ["models"] => models::measure(&mut out),
@@ -34,13 +37,14 @@ fn main() -> io::Result<()> {
             batch::compare(&mut out)?;
             batch::accept_plan(&mut out)?;
             durable::measure(&mut out)?;
+            memory::measure(&mut out)?;
             models::measure(&mut out)?;
             program::measure(&mut out)
         }
         other => {
             writeln!(
                 out,
-                "no benchmark `{}`: batch, accept, durable, models, program",
+                "no benchmark `{}`: batch, accept, durable, memory, models, program",
                 other.join(" ")
             )
         }

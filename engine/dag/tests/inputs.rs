@@ -128,7 +128,7 @@ fn l2_19_and_20_and_22_a_reference_becomes_a_literal() {
     let (a, b) = (TaskIx::new(0), TaskIx::new(1));
     let field = |text: &str| Some(Field::parse(text).expect("it is a path"));
     let check = |input: Input, wanted: Value| {
-        let literal = input.resolve(|it| &outputs[it.at()], 200);
+        let literal = input.resolve(|it| outputs[it.at()].clone(), 200);
         assert_eq!(literal.expect("it can be made").to_value(), wanted);
     };
     check(
@@ -163,13 +163,13 @@ fn l2_19_and_20_and_22_a_reference_becomes_a_literal() {
         field: field("data.n[1]"),
     };
     let lost = lost
-        .resolve(|it| &outputs[it.at()], 200)
+        .resolve(|it| outputs[it.at()].clone(), 200)
         .expect_err("there is one item");
     expect!["`data.n[1]` leads nowhere: `data.n` has 1 items, and none at index 1"]
         .assert_eq(&lost.to_string());
     let large = Input::Outputs(vec![a, b, a, b, a]);
     let large = large
-        .resolve(|it| &outputs[it.at()], 200)
+        .resolve(|it| outputs[it.at()].clone(), 200)
         .expect_err("it is long");
     expect!["the input would be 217 bytes; 200 are allowed"].assert_eq(&large.to_string());
 }

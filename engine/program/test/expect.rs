@@ -39,7 +39,12 @@ pub(super) fn faults(expected: &Expected, ending: &Ending, artifacts: &Path) -> 
     }
     for (name, value) in &expected.context {
         let found = ending.context.get(name);
-        compare(&format!("context.{name}"), value, found, &mut faults);
+        compare(
+            &format!("context.{name}"),
+            value,
+            found.as_deref(),
+            &mut faults,
+        );
     }
     if let Some(files) = &expected.files {
         let found: BTreeSet<&str> = ending.files.iter().map(String::as_str).collect();
