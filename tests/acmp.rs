@@ -95,7 +95,7 @@ fn l2_01_and_22_a_provider_is_given_one_task_and_a_literal() {
 
 /// How a provider behaves, and what becomes of the task.
 #[test]
-fn what_a_provider_says_is_checked_and_its_errors_have_a_meaning() {
+fn l1_04_and_05_and_09_what_a_provider_says_is_checked_and_its_errors_have_a_meaning() {
     let hash = json!({ "proof_method": "result-hash" });
     let none = json!({});
     for (how, more, wanted) in [
@@ -413,7 +413,7 @@ fn l1_10_a_task_is_carried_out_once_however_often_it_is_asked_for() {
 }
 
 #[test]
-fn what_a_buyer_sends_is_checked() {
+fn l3_04_what_a_buyer_sends_is_checked() {
     let project = Project::of(SERVED);
     let serving = Serving::start(&project, None);
     let broken = |id: u32, change: fn(&mut Value)| {

@@ -5,6 +5,7 @@ mod again;
 mod architecture;
 mod budgets;
 mod codes;
+mod conformance;
 mod crash;
 mod dags;
 mod diagnostics;

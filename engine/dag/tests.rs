@@ -176,7 +176,7 @@ fn l2_12_a_cycle_is_refused_and_named() {
 }
 
 #[test]
-fn l2_13_an_edge_joins_tasks_that_exist() {
+fn l2_11_and_13_an_edge_joins_tasks_that_exist() {
     check(
         &format!("{A}\n{}", A.replace("id: a", "id: task_two")),
         "{from: a, to: task_tow}, {from: x, to: y}, {from: a}, {from: a, to: task_two, when: 1}",
@@ -200,7 +200,7 @@ fn l2_13_an_edge_joins_tasks_that_exist() {
 }
 
 #[test]
-fn l2_14_what_a_task_works_on_comes_over_an_edge_of_its_own() {
+fn l2_14_and_15_what_a_task_works_on_comes_over_an_edge_of_its_own() {
     let b = "- {task_id: b, capability: text-split, input: {source: {from_task: a}}}";
     let c = "- {task_id: c, capability: text-split, input: {source: {from_task: a}}}";
     check(

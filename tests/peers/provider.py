@@ -28,7 +28,7 @@ def heard_before(method):
 
 def greeting():
     features = {"output_streaming": False, "input_streaming": False}
-    if HOW in ("silent", "beats"):
+    if HOW in ("silent", "beats", "beats_on"):
         features["heartbeat_interval_ms"] = 50
     acmp = {"version": "9.0.0" if HOW == "version" else "0.1.0", "role": "provider", "features": features}
     return {"protocolVersion": "2025-06-18", "capabilities": {} if HOW == "mcp" else {"acmp": acmp}}
@@ -88,6 +88,18 @@ for line in sys.stdin:
             continue
         if HOW in ("silent", "never"):
             continue
+        if HOW == "fails_once" and heard_before("acmp/invoke") == 1:
+            send({"id": message["id"], "error": {"code": -33099, "message": "not this time"}})
+            continue
+        if HOW == "fails_when":
+            # As soon as another provider has something to do, which its log says.
+            while "acmp/invoke" not in (open(sys.argv[3]).read() if os.path.exists(sys.argv[3]) else ""):
+                time.sleep(0.005)
+            send({"id": message["id"], "error": {"code": -33099, "message": "it says so"}})
+            continue
+        while HOW == "beats_on":
+            time.sleep(0.01)
+            send({"method": "acmp/heartbeat", "params": {"task_id": params["task_id"]}})
         if HOW == "beats":
             for _ in range(20):
                 time.sleep(0.02)

@@ -23,7 +23,7 @@ proptest! {
     }
 
     #[test]
-    fn what_comes_late_changes_nothing(world in any_world(5)) {
+    fn l2_07_what_comes_late_changes_nothing(world in any_world(5)) {
         let undisturbed = simulate(&world);
         let disturbed = simulate_and(&world, |scheduler| {
             for task in world.graph.tasks() {

@@ -1,0 +1,304 @@
+//! The items of the Task Decomposition Format, and of what ACMP asks of whoever carries one out: each has a test with its number in its name, here or beside what it is about.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use serde_json::{Value, json};
+
+use crate::harness::{Project, Ran, home};
+
+/// Layers, and how many items each has.
+const ITEMS: &[(u32, u32)] = &[(1, 10), (2, 35), (3, 6)];
+
+/// What has no test: a signature is due from providers with a DID alone, and ours have none.
+const WITHOUT: &[(u32, u32)] = &[(3, 5)];
+
+/// What is about streams, which nobody is asked for yet.
+const STREAMS: &[(u32, u32)] = &[
+    (1, 6),
+    (1, 7),
+    (2, 29),
+    (2, 30),
+    (2, 31),
+    (2, 32),
+    (2, 33),
+    (2, 34),
+    (2, 35),
+    (3, 6),
+];
+
+/// The items that a test's name stands for: `l2_01_and_22_what`, `l2_26_to_28_what`.
+fn items(name: &str) -> Vec<(u32, u32)> {
+    let mut words = name.split('_');
+    let layer = words.next().and_then(|it| it.strip_prefix('l'));
+    let Some(layer) = layer.and_then(|it| it.parse().ok()) else {
+        return Vec::new();
+    };
+    let mut items: Vec<(u32, u32)> = Vec::new();
+    let mut joined = "and";
+    while let Some(number) = words.next().and_then(|it| it.parse().ok()) {
+        let first = match (joined, items.last()) {
+            ("to", Some((_, last))) => last + 1,
+            _ => number,
+        };
+        items.extend((first..=number).map(|it| (layer, it)));
+        joined = words.next().unwrap_or_default();
+        if joined != "and" && joined != "to" {
+            break;
+        }
+    }
+    items
+}
+
+fn tested(folder: &Path, found: &mut BTreeSet<(u32, u32)>) {
+    for entry in fs::read_dir(folder).expect("it can be read").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            tested(&path, found);
+        } else if path.extension().is_some_and(|it| it == "rs") {
+            let text = fs::read_to_string(&path).expect("it can be read");
+            let mut lines = text.lines().map(str::trim);
+            while let Some(line) = lines.next() {
+                if line == "#[test]"
+                    && let Some(name) = lines.next().and_then(|it| it.strip_prefix("fn "))
+                {
+                    found.extend(items(name));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_item_has_a_test() {
+    assert_eq!(items("l2_01_and_22_a_task()"), [(2, 1), (2, 22)]);
+    assert_eq!(
+        items("l2_26_to_28_and_30_x"),
+        [(2, 26), (2, 27), (2, 28), (2, 30)]
+    );
+    assert_eq!(items("like_no_other"), []);
+    let mut found = BTreeSet::new();
+    tested(&home().join("engine"), &mut found);
+    tested(&home().join("tests"), &mut found);
+    let all = ITEMS
+        .iter()
+        .flat_map(|&(layer, last)| (1..=last).map(move |it| (layer, it)));
+    let wanted: BTreeSet<_> = all.filter(|it| !WITHOUT.contains(it)).collect();
+    let missing = wanted.difference(&found);
+    let missing: Vec<_> = missing.filter(|it| !STREAMS.contains(it)).collect();
+    let unheard_of: Vec<_> = found.difference(&wanted).collect();
+    assert!(
+        missing.is_empty() && unheard_of.is_empty(),
+        "missing: {missing:?}, unheard of: {unheard_of:?}"
+    );
+}
+
+fn read(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|it| panic!("{it}: {text}"))
+}
+
+/// A DAG whose tasks are each for the provider that behaves so. One that needs others is given their outputs.
+fn dag(tasks: &[(&str, &str, &[&str])], edge: &Value) -> Value {
+    let written = tasks.iter().map(|(id, how, needs)| {
+        let input = match needs {
+            [] => json!({ "type": "text", "data": "hello" }),
+            [one] => json!({ "source": { "from_task": one } }),
+            several => json!({ "source": { "from_tasks": several } }),
+        };
+        json!({ "task_id": id, "capability": how, "input": input })
+    });
+    let edges = tasks.iter().flat_map(|(id, _, needs)| {
+        needs.iter().map(move |from| {
+            let mut whole = edge.clone();
+            (whole["from"], whole["to"]) = (json!(from), json!(id));
+            whole
+        })
+    });
+    json!({ "dag_id": "dag_1", "tasks": written.collect::<Value>(), "edges": edges.collect::<Value>() })
+}
+
+/// Has it carried out by a provider for each way to behave.
+fn carry_out(project: &Project, dag: &Value, options: &[&str]) -> Ran {
+    let tasks = dag["tasks"].as_array().into_iter().flatten();
+    let hows: BTreeSet<_> = tasks.filter_map(|it| it["capability"].as_str()).collect();
+    let peer = home().join("tests/peers/provider.py");
+    let providers = hows.iter().map(|how| {
+        json!({
+            "name": how,
+            "endpoint": { "kind": "stdio", "argv": ["python3", peer, how, log(project, how), log(project, "never")] },
+            "capabilities": [how],
+        })
+    });
+    let retry = json!({ "initial_seconds": 0.001, "max_seconds": 0.002 });
+    let acmp = json!({ "providers": providers.collect::<Value>(), "retry": retry });
+    project.write("acmp.json", acmp.to_string());
+    project.write("dag.json", dag.to_string());
+    let arguments = ["dag", "dag.json", "--acmp", "acmp.json", "--json"];
+    project.run(&[&arguments, options].concat())
+}
+
+fn log(project: &Project, how: &str) -> std::path::PathBuf {
+    project.path(&format!("heard-{how}"))
+}
+
+/// All that a provider was sent.
+fn heard(project: &Project, how: &str) -> Vec<Value> {
+    let text = fs::read_to_string(log(project, how)).unwrap_or_default();
+    text.lines().map(read).collect()
+}
+
+/// The parameters of the messages with a method.
+fn params(messages: &[Value], method: &str) -> Vec<Value> {
+    let of_method = messages.iter().filter(|it| it["method"] == method);
+    of_method.map(|it| it["params"].clone()).collect()
+}
+
+/// What is known of a run, or of one task of it.
+fn shown(project: &Project, ran: &Ran, options: &[&str]) -> Value {
+    let run = read(&ran.stdout)["run"].clone();
+    let run = run.as_str().unwrap_or("?");
+    read(
+        &project
+            .run(&[&["show", run, "--json"], options].concat())
+            .stdout,
+    )
+}
+
+/// How each task of a run ended, by id.
+fn ends(project: &Project, ran: &Ran) -> Value {
+    let shown = shown(project, ran, &[]);
+    let tasks = shown["turns"][0]["batches"][0]["tasks"].as_array().cloned();
+    let tasks = tasks.into_iter().flatten();
+    let ends = tasks.map(|it| {
+        (
+            it["task_id"].as_str().unwrap_or("?").to_owned(),
+            it["status"].clone(),
+        )
+    });
+    ends.collect()
+}
+
+#[test]
+fn l1_01_nothing_is_asked_of_a_provider_that_it_does_not_offer() {
+    // Neither of one that offers nothing, nor of one that knows no greeting.
+    for how in ["good", "old"] {
+        let project = Project::new();
+        let streams = json!({ "stream_eligible": true });
+        let ran = carry_out(
+            &project,
+            &dag(&[("a", how, &[]), ("b", how, &["a"])], &streams),
+            &[],
+        );
+        assert_eq!(ran.code, 0, "{how}: {}", ran.stderr);
+        let heard = heard(&project, how);
+        let invoked = params(&heard, "acmp/invoke");
+        assert_eq!(invoked.len(), 2, "{how}");
+        for params in invoked {
+            assert_eq!(
+                [&params["stream"], &params["input_stream"]],
+                [false, false],
+                "{how}"
+            );
+            assert!(params["input"]["data"].is_string() || params["input"]["data"].is_object());
+        }
+        assert!(params(&heard, "acmp/inputChunk").is_empty(), "{how}");
+    }
+}
+
+#[test]
+fn l1_02_each_attempt_has_an_id_that_is_nobody_elses() {
+    let project = Project::new();
+    let twice = dag(&[("a", "fails_once", &[])], &json!({}));
+    let ran = carry_out(&project, &twice, &["--retry-limit", "1"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(carry_out(&project, &twice, &[]).code, 0);
+    let invoked = params(&heard(&project, "fails_once"), "acmp/invoke");
+    let ids: BTreeSet<_> = invoked
+        .iter()
+        .filter_map(|it| it["task_id"].as_str())
+        .collect();
+    assert_eq!(
+        (invoked.len(), ids.len()),
+        (3, 3),
+        "two attempts, and another run"
+    );
+}
+
+#[test]
+fn l1_03_a_task_has_its_time_whatever_the_heartbeats_say() {
+    let project = Project::new();
+    let mut slow = dag(&[("a", "beats_on", &[])], &json!({}));
+    slow["tasks"][0]["timeout_ms"] = json!(1000);
+    let ran = carry_out(&project, &slow, &[]);
+    assert_eq!(ran.code, 1, "{}", ran.stderr);
+    let reason = &read(&ran.stdout)["reason"];
+    assert_eq!(
+        *reason,
+        "task `a` failed: timeout: no answer within 1 seconds"
+    );
+}
+
+#[test]
+fn l2_08_and_24_and_25_a_task_ends_as_it_was_answered_and_what_is_completed_stays_so() {
+    // The one that fails waits until the one that never ends has begun.
+    let tasks: &[(&str, &str, &[&str])] = &[
+        ("first", "good", &[]),
+        ("fails", "fails_when", &["first"]),
+        ("never", "never", &["first"]),
+        ("after", "good", &["never"]),
+    ];
+    let project = Project::new();
+    let ran = carry_out(&project, &dag(tasks, &json!({})), &[]);
+    assert_eq!(ran.code, 1, "{}", ran.stderr);
+    assert_eq!(
+        ends(&project, &ran),
+        json!({
+            "first": "completed",
+            "fails": "failed",
+            "never": "cancelled",
+            "after": "cancelled",
+        })
+    );
+    let first = shown(&project, &ran, &["--task", "first"]);
+    let output = first[0]["output"].clone();
+    assert_eq!(output["data"]["said"], "hello", "{first}");
+    let heard = heard(&project, "never");
+    let (invoked, cancelled) = (params(&heard, "acmp/invoke"), params(&heard, "acmp/cancel"));
+    assert_eq!((invoked.len(), cancelled.len()), (1, 1));
+    assert_eq!(cancelled[0]["task_id"], invoked[0]["task_id"]);
+    // What is over, or has not begun, is not cancelled at anybody's.
+    for how in ["good", "fails_when"] {
+        assert!(
+            params(&self::heard(&project, how), "acmp/cancel").is_empty(),
+            "{how}"
+        );
+    }
+}
+
+#[test]
+fn l2_10_a_dag_stays_here_and_its_tasks_go_to_those_who_serve_them() {
+    let project = Project::new();
+    let tasks: &[(&str, &str, &[&str])] = &[
+        ("a", "good", &[]),
+        ("b", "old", &["a"]),
+        ("c", "good", &["a"]),
+        ("d", "old", &["b", "c"]),
+    ];
+    let ran = carry_out(&project, &dag(tasks, &json!({})), &[]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    for how in ["good", "old"] {
+        let heard = heard(&project, how);
+        let known = ["initialize", "notifications/initialized", "acmp/invoke"];
+        for message in &heard {
+            assert!(known.iter().any(|it| message["method"] == *it), "{message}");
+            for key in ["edges", "tasks", "source", "from_task", "from_tasks"] {
+                assert!(
+                    !message.to_string().contains(&format!("\"{key}\":")),
+                    "{message}"
+                );
+            }
+        }
+        let invoked = params(&heard, "acmp/invoke");
+        assert_eq!(invoked.len(), 2, "{how}");
+        assert!(invoked.iter().all(|it| it["capability"] == how), "{how}");
+    }
+}
