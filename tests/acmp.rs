@@ -288,13 +288,13 @@ fn a_task_larger_than_a_message_is_not_sent() {
 }
 
 /// Ours, in another process.
-struct Serving {
+pub(crate) struct Serving {
     program: Child,
     port: String,
 }
 
 impl Serving {
-    fn start(project: &Project, token: Option<&str>) -> Serving {
+    pub(crate) fn start(project: &Project, token: Option<&str>) -> Serving {
         let mut arguments = vec!["provide", "W", "--listen", "127.0.0.1:0"];
         if token.is_some() {
             arguments.extend(["--token-env", "BUYERS_TOKEN"]);
@@ -320,7 +320,7 @@ impl Serving {
     }
 
     /// What comes back for these messages.
-    fn buy(&self, token: &str, messages: &[String]) -> (Option<i32>, Vec<String>) {
+    pub(crate) fn buy(&self, token: &str, messages: &[String]) -> (Option<i32>, Vec<String>) {
         let peer = home().join("tests/peers/buyer.py");
         let mut buyer = Command::new("python3")
             .arg(peer)

@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Project, Ran, home};
+use crate::{
+    acmp::Serving,
+    harness::{Project, Ran, home},
+};
 
 /// Layers, and how many items each has.
 const ITEMS: &[(u32, u32)] = &[(1, 10), (2, 35), (3, 6)];
@@ -301,4 +304,95 @@ fn l2_10_a_dag_stays_here_and_its_tasks_go_to_those_who_serve_them() {
         assert_eq!(invoked.len(), 2, "{how}");
         assert!(invoked.iter().all(|it| it["capability"] == how), "{how}");
     }
+}
+
+/// The single task of the format, as it is printed there: how it is asked for, and what comes back.
+const ASKED: &str = r#"{
+  "jsonrpc": "2.0",
+  "method": "acmp/invoke",
+  "id": "req_001",
+  "params": {
+    "task_id": "task_sa_001",
+    "capability": "sentiment-analysis",
+    "input": {
+      "type": "text",
+      "data": "Revenue grew 12% YoY but margins compressed due to rising input costs."
+    },
+    "output_type": "json",
+    "input_tokens_est": 120,
+    "max_price_cu": 0.005,
+    "preferred_tier": "B",
+    "timeout_ms": 800,
+    "escrow_id": "esc_a3f9c2",
+    "proof_method": "result-hash"
+  }
+}"#;
+const ANSWERED: &str = r#"{
+  "jsonrpc": "2.0",
+  "id": "req_001",
+  "result": {
+    "task_id": "task_sa_001",
+    "output": {
+      "type": "json",
+      "data": {
+        "sentiment": "mixed",
+        "confidence": 0.87,
+        "aspects": [
+          {"topic": "revenue", "sentiment": "positive", "confidence": 0.95},
+          {"topic": "margins", "sentiment": "negative", "confidence": 0.91}
+        ]
+      }
+    },
+    "tokens_used": 115,
+    "cost_cu": 0.003,
+    "proof": {
+      "method": "result-hash",
+      "hash": "sha256:a1b2c3d4e5f6..."
+    }
+  }
+}"#;
+
+#[test]
+fn the_single_task_of_the_format_is_served_as_printed() {
+    let output = read(ANSWERED)["result"]["output"].clone();
+    let agent = json!({
+        "name": "Analyst",
+        "capabilities": ["sentiment-analysis"],
+        "runtime": { "kind": "scripted", "replies": [{ "json": output["data"] }] },
+    });
+    let project = Project::of(&format!("=== agents.yaml\nagents: [{agent}]\n"));
+    let serving = Serving::start(&project, None);
+    let (code, lines) = serving.buy("-", &[read(ASKED).to_string()]);
+    assert_eq!(code, Some(0), "{lines:?}");
+    let (came, mut wanted) = (read(&lines[0]), read(ANSWERED));
+    // What it took is ours to say, and the hash is cut short in print.
+    for key in ["tokens_used", "cost_cu"] {
+        assert!(came["result"][key].is_number(), "{came}");
+        wanted["result"][key] = came["result"][key].clone();
+    }
+    let hash = &came["result"]["proof"]["hash"];
+    assert!(
+        hash.as_str()
+            .is_some_and(|it| it.len() == "sha256:".len() + 64),
+        "{came}"
+    );
+    wanted["result"]["proof"]["hash"] = hash.clone();
+    assert_eq!(came, wanted);
+}
+
+#[test]
+fn the_single_task_of_the_format_is_asked_for_as_printed() {
+    let project = Project::new();
+    let printed = read(ASKED)["params"].clone();
+    let whole = json!({ "dag_id": "dag_1", "tasks": [printed], "edges": [] });
+    // The provider has to be started within the time of the task, which a busy machine may not do at once.
+    let ran = carry_out(&project, &whole, &["--retry-limit", "9"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let heard = heard(&project, "sentiment-analysis");
+    let asked = &params(&heard, "acmp/invoke")[0];
+    for (key, value) in printed.as_object().into_iter().flatten() {
+        assert!(key == "task_id" || asked[key] == *value, "{key}: {asked}");
+    }
+    let answer = read(&ran.stdout)["answer"].clone();
+    assert_eq!(answer["data"]["said"], printed["input"]["data"]);
 }
