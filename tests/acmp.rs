@@ -581,3 +581,44 @@ fn wherever_the_buyer_dies_nothing_is_carried_out_twice() {
     }
     assert!(deaths > 3, "it died {deaths} times");
 }
+
+/// A conveyor whose worker is served by another process: it is sent the prompt, and its answer is judged as any other.
+#[test]
+fn a_worker_of_a_conveyor_may_be_a_capability() {
+    let project = Project::of(
+        "\
+=== agents.yaml
+agents:
+  - {name: Shouter, capabilities: [shout], runtime: {kind: template, template: '{\"loud\": {{ (input.data | upper) | tojson }}}'}}
+",
+    );
+    let mine = Project::of(
+        "\
+=== extended_orchestration/task_batches.yaml
+conveyors: [{id: c, decomposition_agent: P, execution_agents: [W]}]
+=== structured_outputs.yaml
+models: {Loud: {type: model, fields: {loud: {type: str}}}}
+registry: {W: Loud}
+=== agents.yaml
+agents:
+  - {name: P, runtime: {kind: scripted, replies: [{json: {DecompositionPlan: {tasks: [{task_id: t, execution_agent: W, task_prompt: dig deep}]}}}]}}
+  - {name: W, system_message: be loud, runtime: {kind: acmp, capability: shout}}
+  - {name: Z, runtime: {kind: template, output: text, template: '{{ c_results.t.loud }}'}}
+",
+    );
+    let program = env!("CARGO_BIN_EXE_mozaiks-run");
+    let workflows = project.path("workflows");
+    let acmp = json!({ "providers": [{
+        "name": "loud ones",
+        "endpoint": { "kind": "stdio", "argv": [program, "provide", "W", "--workflows", workflows] },
+        "capabilities": ["shout"],
+    }] });
+    mine.write("workflows/W/acmp.yaml", acmp.to_string());
+    let ran = mine.run(&["W", "--json"]);
+    assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+    let said = read(&ran.stdout)["answer"].to_string();
+    assert!(
+        said.contains("BE LOUD") && said.contains("DIG DEEP"),
+        "{said}"
+    );
+}
