@@ -22,6 +22,7 @@ use crate::{
     acmp::link::{self, Link},
     agent::Agent,
     compile::{AgentSpec, Workflow},
+    tool::Tools,
 };
 
 mod connection;
@@ -80,6 +81,9 @@ pub struct Provider {
     tasks: Tasks,
     running: Semaphore,
     max_output_bytes: usize,
+    /// What the agents' models may call.
+    tools: Tools,
+    workflow: String,
 }
 
 /// Who serves a capability.
@@ -93,6 +97,7 @@ impl Provider {
     pub fn new(
         workflow: &Workflow,
         agents: &crate::agent::Agents,
+        tools: Tools,
         token: Option<String>,
         limits: Limits,
     ) -> Arc<Provider> {
@@ -110,6 +115,8 @@ impl Provider {
             limits,
             token,
             max_output_bytes: workflow.limits.max_output_bytes,
+            tools,
+            workflow: workflow.name.to_string(),
         })
     }
 
@@ -142,6 +149,14 @@ impl Provider {
         }
         while connections.join_next().await.is_some() {}
         Ok(())
+    }
+
+    /// Ends what agents and tools hold, when nobody is served any more.
+    pub async fn close(&self) {
+        for served in self.served.values() {
+            served.agent.close().await;
+        }
+        self.tools.close().await;
     }
 
     async fn welcome(self: &Arc<Provider>, stream: TcpStream, stop: &CancellationToken) {

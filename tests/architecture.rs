@@ -168,7 +168,9 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
     ),
     (
         "provide",
-        &["accept", "acmp", "agent", "compile", "context", "prompt"],
+        &[
+            "accept", "acmp", "agent", "compile", "context", "prompt", "tool",
+        ],
         &[
             "anyhow",
             "futures_util",

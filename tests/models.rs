@@ -2,9 +2,10 @@
 
 use std::{
     fs,
-    io::{Read, Write},
+    io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
+    process::Stdio,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -16,7 +17,7 @@ use std::{
 use expect_test::expect;
 use serde_json::{Value, json};
 
-use crate::harness::{Project, Ran};
+use crate::harness::{Project, Ran, command, ended};
 
 /// Gives one answer after the other, whoever asks, and hands over what was asked.
 fn endpoint(answers: Vec<Value>) -> (String, JoinHandle<Vec<Value>>) {
@@ -479,4 +480,50 @@ fn what_is_under_way_at_the_end_of_a_budget_is_all_that_goes_beyond_it() {
     let (first, all, asked) = spend("");
     assert!((1000..=2000 + 16 * 100).contains(&first), "{first}");
     assert_eq!((all, asked), (4800, 48), "nothing is bought twice");
+}
+
+#[test]
+fn a_model_that_is_served_to_others_has_its_tools() {
+    let served = FILES.replace(
+        "{name: R, system_message: read}",
+        "{name: R, system_message: read, capabilities: [read]}",
+    );
+    let project = Project::of(&served);
+    let (url, asked) = endpoint(vec![
+        calls("look_up", json!({ "word": "tide" })),
+        says("{\"found\": 1}"),
+    ]);
+    let invoke = json!({ "jsonrpc": "2.0", "id": 1, "method": "acmp/invoke", "params": {
+        "task_id": "t", "capability": "read", "input": { "type": "text", "data": "dig" },
+    } });
+    let variables = [("OPENAI_BASE_URL", &*url), ("MOZAIKS_MODEL", "m")];
+    let mut serving = command(&project.path(""), &["provide", "W"]);
+    let piped = serving.envs(variables).stdin(Stdio::piped());
+    let mut serving = piped.stdout(Stdio::piped()).spawn().expect("it is built");
+    let mut stdin = serving.stdin.take().expect("it is piped");
+    writeln!(stdin, "{invoke}").expect("it reads");
+    let mut said = String::new();
+    let stdout = serving.stdout.take().expect("it is piped");
+    let mut lines = BufReader::new(stdout);
+    while !said.contains("\"result\"") {
+        said.clear();
+        assert_ne!(
+            lines.read_line(&mut said).expect("it is text"),
+            0,
+            "no answer"
+        );
+    }
+    drop(stdin);
+    assert_eq!(ended(serving).code, 0);
+    let bodies = asked.join().expect("it was asked twice");
+    let answer: Value = serde_json::from_str(&said).expect("one message a line");
+    assert_eq!(answer["result"]["output"]["data"]["found"], 1, "{said}");
+    let told = bodies[1]["messages"].to_string();
+    assert!(told.contains("tide"), "{told}");
+    assert_eq!(bodies[0]["tools"][0]["function"]["name"], "look_up");
+    assert_eq!(
+        bodies[1]["messages"].as_array().map(Vec::len),
+        Some(4),
+        "{told}"
+    );
 }

@@ -11,10 +11,12 @@ use crate::{
     acmp::link,
     agent::{
         build,
+        env::Env,
         human::{Nobody, People},
     },
     diagnostic::{Code, Diagnostic},
     provide::{self, Limits, Provider},
+    tool::Tools,
 };
 
 pub(super) fn provide(args: &args::Provide) -> anyhow::Result<u8> {
@@ -43,7 +45,8 @@ pub(super) fn provide(args: &args::Provide) -> anyhow::Result<u8> {
         Ok(agents) => agents,
         Err(faults) => return refuse(&faults, &args.common),
     };
-    let provider = Provider::new(&workflow, &agents, token, Limits::default());
+    let tools = Tools::new(&workflow.tools, &Env::Process);
+    let provider = Provider::new(&workflow, &agents, tools, token, Limits::default());
     let serving = on_runtime(|stop| async move {
         match args.listen {
             None => {
@@ -60,6 +63,7 @@ pub(super) fn provide(args: &args::Provide) -> anyhow::Result<u8> {
                 provider.listen(listener, &stop).await?;
             }
         }
+        provider.close().await;
         Ok(())
     });
     serving.map(|_| 0)

@@ -15,6 +15,7 @@ use crate::{
     agent::{Leave, Request, Witness},
     context::{Context, Json},
     prompt::{self, Prompt},
+    tool::{Given, Toolbox},
 };
 
 /// One task, as it was asked for.
@@ -123,12 +124,34 @@ impl Task {
             view,
             invocation: None,
             shape: served.spec.shape.clone(),
-            tools: None,
+            tools: self.toolbox(provider, served),
             timeout: provider.limits.timeout,
             max_output_bytes: provider.max_output_bytes,
             leave: Leave::default(),
             witness: Witness::default(),
         }
+    }
+
+    /// What the agent's model may call. There are no variables but the task's input.
+    fn toolbox(&self, provider: &Provider, served: &Served) -> Option<Arc<Toolbox>> {
+        let agent = &served.spec.name;
+        let variables = [("input", self.input.clone())];
+        let runtime = [
+            ("agent", Value::from(&**agent)),
+            ("workflow_name", Value::from(&*provider.workflow)),
+            ("task_id", Value::from(&*self.id)),
+            ("attempt", Value::from(1)),
+        ];
+        provider.tools.toolbox(agent, move || Given {
+            variables: variables
+                .map(|(name, it)| (name.to_owned(), it))
+                .into_iter()
+                .collect(),
+            runtime: runtime
+                .map(|(name, it)| (name.to_owned(), it))
+                .into_iter()
+                .collect(),
+        })
     }
 }
 
