@@ -7,4 +7,5 @@ pub mod buyer;
 mod call;
 pub mod link;
 pub mod proof;
+mod streamable;
 pub mod wire;

@@ -15,6 +15,8 @@ use crate::{
     contract::endpoint::{Header, Headers},
 };
 
+pub mod events;
+
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Parts of names of headers whose values are secrets.
@@ -39,6 +41,22 @@ pub struct BadUrl {
 /// # Errors
 /// It is none.
 pub fn address(text: &str, allow_plain_http: bool) -> Result<Url, BadUrl> {
+    of_scheme(text, ("https", "http"), allow_plain_http)
+}
+
+/// The same of a WebSocket, whose schemes are `wss` and `ws`.
+///
+/// # Errors
+/// It is none.
+pub fn websocket(text: &str, allow_plain_http: bool) -> Result<Url, BadUrl> {
+    of_scheme(text, ("wss", "ws"), allow_plain_http)
+}
+
+fn of_scheme(
+    text: &str,
+    (secure, plain): (&str, &str),
+    allow_plain_http: bool,
+) -> Result<Url, BadUrl> {
     let mut url = Url::parse(text).map_err(|error| BadUrl {
         url: text.to_owned(),
         why: error.to_string(),
@@ -50,15 +68,17 @@ pub fn address(text: &str, allow_plain_http: bool) -> Result<Url, BadUrl> {
         return Err(bad(&url, why.to_owned()));
     }
     match url.scheme() {
-        "https" => Ok(url),
-        "http" if allow_plain_http || is_loopback(&url) => Ok(url),
-        "http" => {
-            let why = "plain http is for this machine only, as 127.0.0.1 or localhost, unless `allow_plain_http: true` says otherwise";
-            Err(bad(&url, why.to_owned()))
+        it if it == secure => Ok(url),
+        it if it == plain && (allow_plain_http || is_loopback(&url)) => Ok(url),
+        it if it == plain => {
+            let why = format!(
+                "plain {plain} is for this machine only, as 127.0.0.1 or localhost, unless `allow_plain_http: true` says otherwise"
+            );
+            Err(bad(&url, why))
         }
         other => Err(bad(
             &url,
-            format!("`{other}` is neither `https` nor `http`"),
+            format!("`{other}` is neither `{secure}` nor `{plain}`"),
         )),
     }
 }

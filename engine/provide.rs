@@ -6,33 +6,22 @@
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::Semaphore,
-    task::JoinSet,
-    time::timeout,
-};
-use tokio_tungstenite::tungstenite::{
-    handshake::server::{ErrorResponse, Request, Response},
-    http::StatusCode,
-};
+use tokio::{net::TcpListener, sync::Semaphore, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    acmp::link::{self, Link},
+    acmp::link::Link,
     agent::Agent,
     compile::{AgentSpec, Workflow},
     tool::Tools,
 };
 
 mod connection;
+mod network;
 mod tasks;
 mod work;
 
 use tasks::Tasks;
-
-/// How long a buyer may take to open a connection.
-const GREETING: Duration = Duration::from_secs(10);
 
 /// How much is served at once, and held.
 #[derive(Debug, Clone)]
@@ -143,7 +132,7 @@ impl Provider {
                     // One that is gone already is nobody's trouble.
                     let Ok((stream, _)) = accepted else { continue };
                     let (provider, stop) = (Arc::clone(self), stop.clone());
-                    connections.spawn(async move { provider.welcome(stream, &stop).await });
+                    connections.spawn(async move { network::welcome(&provider, stream, &stop).await });
                 }
             }
         }
@@ -157,38 +146,6 @@ impl Provider {
             served.agent.close().await;
         }
         self.tools.close().await;
-    }
-
-    async fn welcome(self: &Arc<Provider>, stream: TcpStream, stop: &CancellationToken) {
-        let _ = stream.set_nodelay(true);
-        let config = Some(link::config(self.limits.message_bytes));
-        let check = |request: &Request, response: Response| self.admit(request, response);
-        let opening = tokio_tungstenite::accept_hdr_async_with_config(stream, check, config);
-        if let Ok(Ok(stream)) = timeout(GREETING, opening).await {
-            let link = link::frames(stream, self.limits.message_bytes);
-            self.serve(link, stop).await;
-        }
-    }
-
-    /// Lets in whoever has the token, and no page of a browser.
-    fn admit(&self, request: &Request, response: Response) -> Result<Response, ErrorResponse> {
-        let refuse = |status| {
-            let mut refusal = ErrorResponse::new(None);
-            *refusal.status_mut() = status;
-            Err(refusal)
-        };
-        let header = |name: &str| request.headers().get(name).map(|it| it.as_bytes());
-        if header("origin").is_some() {
-            return refuse(StatusCode::FORBIDDEN);
-        }
-        let Some(token) = &self.token else {
-            return Ok(response);
-        };
-        let shown = header("authorization").unwrap_or_default();
-        match subtle::ConstantTimeEq::ct_eq(shown, format!("Bearer {token}").as_bytes()).into() {
-            true => Ok(response),
-            false => refuse(StatusCode::UNAUTHORIZED),
-        }
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Write},
-    process::{Child, Command, Stdio},
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    process::{self, Child, Command},
 };
 
 use serde_json::{Value, json};
@@ -28,14 +29,86 @@ fn one(more: &Value) -> String {
     json!({ "dag_id": "dag_1", "tasks": [task], "edges": [] }).to_string()
 }
 
+/// What carries messages.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Carrier {
+    Stdio,
+    Websocket,
+    Http,
+}
+use Carrier::{Http, Stdio, Websocket};
+
+const CARRIERS: [Carrier; 3] = [Stdio, Websocket, Http];
+
+impl Carrier {
+    fn name(self) -> &'static str {
+        match self {
+            Stdio => "stdio",
+            Websocket => "websocket",
+            Http => "http",
+        }
+    }
+
+    fn endpoint(self, port: &str) -> Value {
+        let scheme = if self == Http { "http" } else { "ws" };
+        json!({ "kind": self.name(), "url": format!("{scheme}://127.0.0.1:{port}/") })
+    }
+}
+
+/// A provider that behaves so, and where it is.
+struct Peer {
+    endpoint: Value,
+    program: Option<Child>,
+}
+
+impl Peer {
+    fn start(project: &Project, how: &str, carrier: Carrier) -> Peer {
+        let peer = home().join("tests/peers/provider.py");
+        let log = project.path(&format!("heard-{how}"));
+        if carrier == Stdio {
+            return Peer {
+                endpoint: json!({ "kind": "stdio", "argv": ["python3", peer, how, log] }),
+                program: None,
+            };
+        }
+        let mut command = Command::new("python3");
+        command.arg(peer).arg(how).arg(log).arg(carrier.name());
+        let mut program = command
+            .stdout(process::Stdio::piped())
+            .stderr(process::Stdio::null())
+            .spawn()
+            .expect("there is Python");
+        let stdout = program.stdout.take().expect("it is piped");
+        let port = BufReader::new(stdout).lines().next();
+        let port = port.expect("it says where").expect("it is text");
+        Peer {
+            endpoint: carrier.endpoint(&port),
+            program: Some(program),
+        }
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        if let Some(program) = &mut self.program {
+            let _ = program.kill();
+            let _ = program.wait();
+        }
+    }
+}
+
 /// The same, asked of providers that behave so, in this order.
 fn ask(project: &Project, hows: &[&str], more: &Value) -> Ran {
-    let peer = home().join("tests/peers/provider.py");
-    let providers = hows.iter().map(|how| {
-        let log = project.path(&format!("heard-{how}"));
+    ask_over(Stdio, project, hows, more)
+}
+
+fn ask_over(carrier: Carrier, project: &Project, hows: &[&str], more: &Value) -> Ran {
+    let peers = hows.iter().map(|how| Peer::start(project, how, carrier));
+    let peers: Vec<Peer> = peers.collect();
+    let providers = hows.iter().zip(&peers).map(|(how, peer)| {
         json!({
             "name": how,
-            "endpoint": { "kind": "stdio", "argv": ["python3", peer, how, log] },
+            "endpoint": peer.endpoint,
             "capabilities": ["echo"],
             "max_message_bytes": 65536,
         })
@@ -94,11 +167,11 @@ fn l2_01_and_22_a_provider_is_given_one_task_and_a_literal() {
 }
 
 /// How a provider behaves, and what becomes of the task.
-#[test]
-fn l1_04_and_05_and_09_what_a_provider_says_is_checked_and_its_errors_have_a_meaning() {
+fn behaviours() -> Vec<(&'static str, Value, &'static str)> {
     let hash = json!({ "proof_method": "result-hash" });
     let none = json!({});
-    for (how, more, wanted) in [
+    let soon = json!({ "timeout_ms": 700 });
+    let all = [
         ("old", &none, ""),
         ("floods", &none, ""),
         ("beats", &none, ""),
@@ -172,31 +245,7 @@ fn l1_04_and_05_and_09_what_a_provider_says_is_checked_and_its_errors_have_a_mea
             &none,
             "idle_timeout: provider `silent`: it was silent for 0.15 seconds",
         ),
-        (
-            "never",
-            &json!({ "timeout_ms": 500 }),
-            "timeout: no answer within 0.5 seconds",
-        ),
-        (
-            "closes",
-            &none,
-            "connection: provider `closes`: it was closed",
-        ),
-        (
-            "half",
-            &none,
-            "connection: provider `half`: it was closed in the middle of a message",
-        ),
-        (
-            "long",
-            &none,
-            "connection: provider `long`: a message is longer than the 65536 bytes",
-        ),
-        (
-            "not_utf8",
-            &none,
-            "connection: provider `not_utf8`: a message is not UTF-8",
-        ),
+        ("never", &soon, "timeout: no answer within 0.7 seconds"),
         (
             "version",
             &none,
@@ -207,39 +256,175 @@ fn l1_04_and_05_and_09_what_a_provider_says_is_checked_and_its_errors_have_a_mea
             &none,
             "not_found: provider `mcp`: it answers `initialize`, but is no ACMP provider",
         ),
-    ] {
-        let project = Project::new();
-        let ran = ask(&project, &[how], more);
-        let result = read(&ran.stdout);
-        if wanted.is_empty() {
-            assert_eq!(ran.code, 0, "{how}: {}", ran.stderr);
-            assert_eq!(result["answer"]["data"]["said"], "hello", "{how}");
-            continue;
+    ];
+    all.map(|(how, more, wanted)| (how, more.clone(), wanted))
+        .to_vec()
+}
+
+fn check(carrier: Carrier, how: &str, more: &Value, wanted: &str) {
+    let project = Project::new();
+    let ran = ask_over(carrier, &project, &[how], more);
+    let result = read(&ran.stdout);
+    if wanted.is_empty() {
+        assert_eq!(ran.code, 0, "{carrier:?} {how}: {}", ran.stderr);
+        assert_eq!(result["answer"]["data"]["said"], "hello", "{how}");
+        return;
+    }
+    assert_eq!(ran.code, 1, "{carrier:?} {how}: {}", ran.stderr);
+    let reason = result["reason"].as_str().unwrap_or_default();
+    let wanted = format!("task `a` failed: {wanted}");
+    assert!(reason.starts_with(&wanted), "{carrier:?} {how}: {reason}");
+}
+
+#[test]
+fn l1_04_and_05_and_09_what_a_provider_says_is_checked_and_its_errors_have_a_meaning() {
+    for (how, more, wanted) in behaviours() {
+        check(Stdio, how, &more, wanted);
+    }
+}
+
+#[test]
+fn so_it_is_whatever_carries_it() {
+    let some = [
+        "old",
+        "floods",
+        "beats",
+        "wrong_id",
+        "dear",
+        "capability",
+        "silent",
+        "never",
+        "mcp",
+    ];
+    for (how, more, wanted) in behaviours() {
+        if some.contains(&how) {
+            check(Websocket, how, &more, wanted);
+            check(Http, how, &more, wanted);
         }
-        assert_eq!(ran.code, 1, "{how}: {}", ran.stderr);
-        let reason = result["reason"].as_str().unwrap_or_default();
-        let wanted = format!("task `a` failed: {wanted}");
-        assert!(reason.starts_with(&wanted), "{how}: {reason}");
+    }
+}
+
+/// What is wrong with messages themselves, and how that shows with each carrier.
+#[test]
+fn a_connection_that_is_of_no_use_is_lost() {
+    let closed = "connection: provider `closes`: it was closed";
+    let none = json!({});
+    let cases = [
+        ("closes", Stdio, closed),
+        ("closes", Websocket, "connection: provider `closes`: "),
+        ("closes", Http, closed),
+        (
+            "half",
+            Stdio,
+            "connection: provider `half`: it was closed in the middle of a message",
+        ),
+        ("half", Websocket, "connection: provider `half`: "),
+        (
+            "half",
+            Http,
+            "connection: provider `half`: it was closed without an answer",
+        ),
+        (
+            "redirects",
+            Http,
+            "connection: provider `redirects`: it answers with status 307",
+        ),
+        (
+            "unavailable",
+            Http,
+            "connection: provider `unavailable`: it answers with status 503",
+        ),
+        (
+            "empty",
+            Http,
+            "connection: provider `empty`: it answers with status 202",
+        ),
+        (
+            "unauthorized",
+            Http,
+            "authentication: provider `unauthorized`: it answers with status 401",
+        ),
+    ];
+    for (how, carrier, wanted) in cases {
+        check(carrier, how, &none, wanted);
+    }
+    for carrier in CARRIERS {
+        let long = "connection: provider `long`: a message is longer than the 65536 bytes";
+        check(carrier, "long", &none, long);
+        let odd = "connection: provider `not_utf8`: a message is not UTF-8";
+        check(carrier, "not_utf8", &none, odd);
     }
 }
 
 #[test]
 fn after_a_lost_connection_a_task_is_sent_again_with_its_id() {
+    let cases = CARRIERS.map(|it| (it, "closes_once"));
+    // A session that is over is begun anew.
+    for (carrier, how) in cases.into_iter().chain([(Http, "forgets_once")]) {
+        let project = Project::new();
+        let ran = ask_over(carrier, &project, &[how], &json!({}));
+        assert_eq!(ran.code, 0, "{carrier:?} {how}: {}", ran.stderr);
+        let invoked = heard(&project, how, "acmp/invoke");
+        assert_eq!(invoked.len(), 2, "{carrier:?} {how}");
+        assert_eq!(invoked[0]["params"], invoked[1]["params"]);
+        let greeted = heard(&project, how, "initialize").len();
+        let anew = usize::from(how == "forgets_once" || carrier != Http);
+        assert_eq!(greeted, 1 + anew, "{carrier:?} {how}");
+    }
+}
+
+#[test]
+fn over_streamable_http_answers_come_at_once_or_as_events_and_heartbeats_aside() {
+    for how in ["plain", "good", "beats_aside"] {
+        let project = Project::new();
+        let ran = ask_over(Http, &project, &[how], &json!({}));
+        assert_eq!(ran.code, 0, "{how}: {}", ran.stderr);
+        // Everybody may have something to say besides, and is told when the session is over.
+        assert_eq!(heard(&project, how, "GET /").len(), 1, "{how}");
+        assert_eq!(heard(&project, how, "DELETE").len(), 1, "{how}");
+    }
+}
+
+#[test]
+fn nothing_goes_to_another_machine_where_everybody_can_read_it() {
     let project = Project::new();
-    assert_eq!(ask(&project, &["closes_once"], &json!({})).code, 0);
-    let invoked = heard(&project, "closes_once", "acmp/invoke");
-    assert_eq!(invoked.len(), 2);
-    assert_eq!(invoked[0]["params"], invoked[1]["params"]);
+    project.write("dag.json", one(&json!({})));
+    for (kind, url) in [
+        ("http", "http://192.0.2.1/"),
+        ("websocket", "ws://192.0.2.1/"),
+        ("http", "https://name:secret@192.0.2.1/"),
+        ("http", "ws://127.0.0.1/"),
+        ("websocket", "nonsense"),
+    ] {
+        let acmp = json!({ "providers": [{
+            "name": "far",
+            "endpoint": { "kind": kind, "url": url },
+            "capabilities": ["echo"],
+        }] });
+        project.write("acmp.json", acmp.to_string());
+        let ran = project.run(&["dag", "dag.json", "--acmp", "acmp.json"]);
+        assert_eq!(ran.code, 2, "{url}: {}", ran.stderr);
+        assert!(
+            ran.stderr.contains("the provider `far` cannot be asked"),
+            "{}",
+            ran.stderr
+        );
+        assert!(!ran.stderr.contains("secret"), "{}", ran.stderr);
+    }
 }
 
 #[test]
 fn l2_24_what_is_given_up_is_cancelled_at_its_provider() {
-    for (how, more) in [
-        ("never", json!({ "timeout_ms": 4000 })),
-        ("silent", json!({})),
+    let never = json!({ "timeout_ms": 4000 });
+    for (how, more, carrier) in [
+        ("never", &never, Stdio),
+        ("never", &never, Websocket),
+        ("never", &never, Http),
+        ("silent", &json!({}), Stdio),
+        ("silent", &json!({}), Http),
     ] {
         let project = Project::new();
-        assert_eq!(ask(&project, &[how], &more).code, 1);
+        assert_eq!(ask_over(carrier, &project, &[how], more).code, 1);
         let (invoked, cancelled) = (
             heard(&project, how, "acmp/invoke"),
             heard(&project, how, "acmp/cancel"),
@@ -302,7 +487,7 @@ impl Serving {
         let mut command = command(&project.path(""), &arguments);
         command.env("BUYERS_TOKEN", token.unwrap_or_default());
         let mut program = command
-            .stderr(Stdio::piped())
+            .stderr(process::Stdio::piped())
             .spawn()
             .expect("the program is built");
         let stderr = program.stderr.take().expect("it is piped");
@@ -321,12 +506,21 @@ impl Serving {
 
     /// What comes back for these messages.
     pub(crate) fn buy(&self, token: &str, messages: &[String]) -> (Option<i32>, Vec<String>) {
+        self.buy_over(Websocket, token, messages)
+    }
+
+    fn buy_over(
+        &self,
+        carrier: Carrier,
+        token: &str,
+        messages: &[String],
+    ) -> (Option<i32>, Vec<String>) {
         let peer = home().join("tests/peers/buyer.py");
         let mut buyer = Command::new("python3")
             .arg(peer)
-            .args(["127.0.0.1", &self.port, token])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
+            .args([carrier.name(), "127.0.0.1", &self.port, token])
+            .stdin(process::Stdio::piped())
+            .stdout(process::Stdio::piped())
             .spawn()
             .expect("there is Python");
         let mut stdin = buyer.stdin.take().expect("it is piped");
@@ -385,10 +579,16 @@ fn answers(lines: &[String]) -> Value {
 
 #[test]
 fn l1_10_a_task_is_carried_out_once_however_often_it_is_asked_for() {
+    for carrier in [Websocket, Http] {
+        carried_out_once(carrier);
+    }
+}
+
+fn carried_out_once(carrier: Carrier) {
     let project = Project::of(SERVED);
     let serving = Serving::start(&project, None);
     let twice = [1, 2].map(|it| invoke(it, "task_1", "count").to_string());
-    let (code, lines) = serving.buy("-", &twice);
+    let (code, lines) = serving.buy_over(carrier, "-", &twice);
     assert_eq!(code, Some(0), "{lines:?}");
     let first = answers(&lines);
     assert_eq!(
@@ -400,7 +600,8 @@ fn l1_10_a_task_is_carried_out_once_however_often_it_is_asked_for() {
         json!({ "type": "json", "data": 1 })
     );
     // Over another connection, when it is done.
-    let (_, lines) = serving.buy(
+    let (_, lines) = serving.buy_over(
+        carrier,
         "-",
         &[
             invoke(3, "task_1", "count").to_string(),
@@ -414,6 +615,12 @@ fn l1_10_a_task_is_carried_out_once_however_often_it_is_asked_for() {
 
 #[test]
 fn l3_04_what_a_buyer_sends_is_checked() {
+    for carrier in [Websocket, Http] {
+        checked(carrier);
+    }
+}
+
+fn checked(carrier: Carrier) {
     let project = Project::of(SERVED);
     let serving = Serving::start(&project, None);
     let broken = |id: u32, change: fn(&mut Value)| {
@@ -421,7 +628,7 @@ fn l3_04_what_a_buyer_sends_is_checked() {
         change(&mut message["params"]);
         message.to_string()
     };
-    let (code, lines) = serving.buy("-", &[
+    let (code, lines) = serving.buy_over(carrier, "-", &[
         invoke(1, "task_1", "echo").to_string(),
         invoke(2, "task_2", "nobody").to_string(),
         broken(3, |it| it["task_id"] = json!(7)),
@@ -478,9 +685,11 @@ fn l1_08_a_buyer_without_the_token_is_not_let_in() {
     let serving = Serving::start(&project, Some("open sesame"));
     let message = [invoke(1, "task_1", "echo").to_string()];
     for (token, code) in [("open sesame", 0), ("open sesam", 1), ("-", 1)] {
-        let (ended, lines) = serving.buy(token, &message);
-        assert_eq!(ended, Some(code), "{token}: {lines:?}");
-        assert!(code == 0 || lines[0].contains("401"), "{lines:?}");
+        for carrier in [Websocket, Http] {
+            let (ended, lines) = serving.buy_over(carrier, token, &message);
+            assert_eq!(ended, Some(code), "{carrier:?} {token}: {lines:?}");
+            assert!(code == 0 || lines[0].contains("401"), "{lines:?}");
+        }
     }
     // Nor is anybody let in from elsewhere without one.
     let ran = project.run(&["provide", "W", "--listen", "0.0.0.0:0"]);
@@ -490,9 +699,15 @@ fn l1_08_a_buyer_without_the_token_is_not_let_in() {
         ran.stderr
     );
     // Ours shows it.
+    for carrier in [Websocket, Http] {
+        shown(carrier, &project, &serving);
+    }
+}
+
+fn shown(carrier: Carrier, project: &Project, serving: &Serving) {
     let acmp = json!({ "providers": [{
         "name": "next door",
-        "endpoint": { "kind": "websocket", "url": format!("ws://127.0.0.1:{}/", serving.port) },
+        "endpoint": carrier.endpoint(&serving.port),
         "capabilities": ["echo"],
         "token_env": "MY_TOKEN",
     }] });
@@ -517,14 +732,71 @@ fn l1_08_a_buyer_without_the_token_is_not_let_in() {
 fn a_cancelled_task_stops_at_the_provider() {
     let project = Project::of(SERVED);
     let serving = Serving::start(&project, None);
-    let cancel =
-        json!({ "jsonrpc": "2.0", "method": "acmp/cancel", "params": { "task_id": "task_1" } });
-    let (code, lines) = serving.buy(
-        "-",
-        &[invoke(1, "task_1", "sleep").to_string(), cancel.to_string()],
-    );
-    assert_eq!(code, Some(0), "{lines:?}");
-    assert_eq!(answers(&lines)["1"]["error"]["code"], -33004);
+    for (carrier, task) in [(Websocket, "task_1"), (Http, "task_2")] {
+        let cancel =
+            json!({ "jsonrpc": "2.0", "method": "acmp/cancel", "params": { "task_id": task } });
+        let messages = [invoke(1, task, "sleep").to_string(), cancel.to_string()];
+        let (code, lines) = serving.buy_over(carrier, "-", &messages);
+        assert_eq!(code, Some(0), "{carrier:?}: {lines:?}");
+        assert_eq!(answers(&lines)["1"]["error"]["code"], -33004);
+    }
+}
+
+/// What comes back for a request of so many headers, up to the end of the connection.
+fn request(port: &str, first: &str, headers: &[&str], body: &str) -> String {
+    let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).expect("somebody is there");
+    let length = format!("Content-Length: {}", body.len());
+    let headers = [&["Host: x", "Connection: close", &*length], headers].concat();
+    let text = format!("{first} HTTP/1.1\r\n{}\r\n\r\n{body}", headers.join("\r\n"));
+    stream.write_all(text.as_bytes()).expect("it is read");
+    let mut answer = String::new();
+    // Where it is closed in the middle, what came before counts.
+    let _ = stream.read_to_string(&mut answer);
+    answer
+}
+
+#[test]
+fn over_http_a_buyer_is_answered_as_it_can_read_and_no_browser_is() {
+    let project = Project::of(SERVED);
+    let serving = Serving::start(&project, None);
+    let invoke = invoke(1, "task_1", "echo").to_string();
+    let sleep = self::invoke(2, "task_2", "sleep").to_string();
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" }).to_string();
+    let note = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }).to_string();
+    let events = "Accept: application/json, text/event-stream";
+    let said = r#""said":"hi""#;
+    let cases: [(&str, &[&str], &str, &str, &str); 10] = [
+        ("POST /", &[], &invoke, "200", said),
+        (
+            "POST /",
+            &["Accept: application/json"],
+            &invoke,
+            "200",
+            said,
+        ),
+        ("POST /any/path", &[events], &invoke, "200", said),
+        ("POST /", &[events], &ping, "200", r#""result":{}"#),
+        ("POST /", &[], &note, "202", ""),
+        ("POST /", &[], "nonsense", "400", "-32700"),
+        ("POST /", &["Origin: http://127.0.0.1"], &sleep, "403", ""),
+        ("GET /", &["Accept: text/event-stream"], "", "405", ""),
+        ("DELETE /", &[], "", "405", ""),
+        (
+            "GET /",
+            &["Upgrade: websocket", "Connection: upgrade"],
+            "",
+            "400",
+            "",
+        ),
+    ];
+    for (first, headers, body, status, wanted) in cases {
+        let answer = request(&serving.port, first, headers, body);
+        let head = format!("HTTP/1.1 {status} ");
+        assert!(answer.starts_with(&head), "{first} {headers:?}: {answer}");
+        assert!(answer.contains(wanted), "{first} {headers:?}: {answer}");
+        let is_stream = headers == [events] && body == invoke;
+        assert_eq!(answer.contains("\ndata: {"), is_stream, "{answer}");
+    }
 }
 
 /// The example, with its own agents and with those of another process.
@@ -557,12 +829,13 @@ fn wherever_the_buyer_dies_nothing_is_carried_out_twice() {
     ]);
     let dag = json!({ "dag_id": "dag_1", "tasks": tasks, "edges": [{ "from": "a", "to": "b" }] });
     let mut deaths = 0;
-    for at in 0.. {
+    for at in 0_usize.. {
         let project = Project::of(SERVED);
         let serving = Serving::start(&project, None);
+        let carrier = [Websocket, Http][at % 2];
         let acmp = json!({ "providers": [{
             "name": "next door",
-            "endpoint": { "kind": "websocket", "url": format!("ws://127.0.0.1:{}/", serving.port) },
+            "endpoint": carrier.endpoint(&serving.port),
             "capabilities": ["count"],
         }] });
         project.write("acmp.json", acmp.to_string());

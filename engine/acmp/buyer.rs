@@ -2,6 +2,10 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
+use reqwest::{
+    Client, Url,
+    header::{AUTHORIZATION, HeaderValue},
+};
 use serde_json::{Value, json};
 use tokio::{
     sync::{Mutex, Semaphore},
@@ -11,11 +15,13 @@ use tokio::{
 use super::{
     call::Connection,
     link::{self, Unconnected},
+    streamable,
     wire::{self, Error},
 };
 use crate::{
     child::{Program, env::Env},
     contract::acmp::{self as written, Endpoint},
+    endpoint::{self, BadUrl},
 };
 
 /// How long a provider may take to say what it can do.
@@ -31,7 +37,6 @@ const MISSED: u32 = 3;
 pub struct Provider {
     pub name: Arc<str>,
     endpoint: Where,
-    token: Option<String>,
     beat: Option<Duration>,
     limit: usize,
     slots: Semaphore,
@@ -40,7 +45,30 @@ pub struct Provider {
 
 enum Where {
     Program(Program),
-    Url(String),
+    Websocket {
+        url: Url,
+        bearer: Option<HeaderValue>,
+    },
+    Http {
+        url: Url,
+        client: Client,
+    },
+}
+
+/// What keeps a provider from being asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unusable {
+    /// The environment variable that would hold its token is not set.
+    NoToken {
+        variable: String,
+    },
+    /// The environment variable holds what no token can be.
+    BadToken {
+        variable: String,
+    },
+    BadUrl(BadUrl),
+    /// The system has no certificates to trust.
+    NoCertificates(String),
 }
 
 /// Why there is no result.
@@ -60,17 +88,43 @@ pub enum Failed {
     Refused(String),
 }
 
+impl From<Unconnected> for Failed {
+    fn from(why: Unconnected) -> Failed {
+        match why {
+            Unconnected::Refused(why) => Failed::Refused(why),
+            Unconnected::Lost(why) => Failed::Lost(why),
+        }
+    }
+}
+
 impl Provider {
     /// A provider that is written in a file, seen from the folder `home`.
     ///
     /// # Errors
-    /// The environment variable that would hold its token.
-    pub fn new(provider: &written::Provider, home: &Path, env: &Env) -> Result<Provider, String> {
+    /// What keeps it from being asked.
+    pub fn new(provider: &written::Provider, home: &Path, env: &Env) -> Result<Provider, Unusable> {
         let variable = provider.token_env.as_ref();
-        let token = variable.map(|it| env.text(it).ok_or_else(|| it.to_string()));
-        let token = token.transpose()?;
+        let token = variable.map(|it| token(it, env)).transpose()?;
+        let bearer = || token.as_ref().map(|it| it.as_bearer()).transpose();
         let endpoint = match &provider.endpoint {
-            Endpoint::Websocket { url } => Where::Url(url.to_string()),
+            Endpoint::Http {
+                url,
+                allow_plain_http,
+            } => {
+                let url = endpoint::address(url, *allow_plain_http).map_err(Unusable::BadUrl)?;
+                let headers = bearer()?.map(|it| (AUTHORIZATION, it));
+                let client = endpoint::client(headers.into_iter().collect());
+                let client = client.map_err(|it| Unusable::NoCertificates(it.to_string()))?;
+                Where::Http { url, client }
+            }
+            Endpoint::Websocket {
+                url,
+                allow_plain_http,
+            } => {
+                let url = endpoint::websocket(url, *allow_plain_http).map_err(Unusable::BadUrl)?;
+                let bearer = bearer()?;
+                Where::Websocket { url, bearer }
+            }
             Endpoint::Stdio {
                 argv,
                 env: allowed,
@@ -83,7 +137,6 @@ impl Provider {
         Ok(Provider {
             name: provider.name.as_str().into(),
             endpoint,
-            token,
             beat: provider.heartbeat_interval_ms.map(Duration::from_millis),
             limit: provider.max_message_bytes,
             slots: Semaphore::new(provider.concurrency as usize),
@@ -137,15 +190,14 @@ impl Provider {
         let link = match &self.endpoint {
             Where::Program(program) => link::program(program, self.limit)
                 .map_err(|error| Failed::Foreign(program.not_started(&error)))?,
-            Where::Url(url) => {
-                let connecting = link::connect(url, self.token.as_deref(), self.limit);
+            Where::Websocket { url, bearer } => {
+                let connecting = link::connect(url, bearer.as_ref(), self.limit);
                 let connected = timeout(GREETING, connecting).await;
-                let connected = connected
-                    .unwrap_or_else(|_| Err(Unconnected::Lost("it does not answer".to_owned())));
-                connected.map_err(|it| match it {
-                    Unconnected::Refused(why) => Failed::Refused(why),
-                    Unconnected::Lost(why) => Failed::Lost(why),
-                })?
+                connected
+                    .unwrap_or_else(|_| Err(Unconnected::Lost("it does not answer".to_owned())))?
+            }
+            Where::Http { url, client } => {
+                streamable::link(url.clone(), client.clone(), self.limit)
             }
         };
         let mut made = Connection::new(link);
@@ -160,7 +212,7 @@ impl Provider {
     /// it was written down.
     async fn greet(&self, connection: &Connection) -> Result<Option<Duration>, Failed> {
         let params = json!({
-            "protocolVersion": "2025-06-18",
+            "protocolVersion": wire::MCP_VERSION,
             "capabilities": {},
             "clientInfo": { "name": "mozaiks", "version": env!("CARGO_PKG_VERSION") },
         });
@@ -184,5 +236,29 @@ impl Provider {
         }
         let beat = acmp["features"]["heartbeat_interval_ms"].as_u64();
         Ok(beat.filter(|it| *it > 0).map(Duration::from_millis))
+    }
+}
+
+/// A token, and the variable that holds it.
+struct Token<'a> {
+    variable: &'a str,
+    text: String,
+}
+
+fn token<'a>(variable: &'a str, env: &Env) -> Result<Token<'a>, Unusable> {
+    let text = env.text(variable).ok_or_else(|| Unusable::NoToken {
+        variable: variable.to_owned(),
+    })?;
+    Ok(Token { variable, text })
+}
+
+impl Token<'_> {
+    fn as_bearer(&self) -> Result<HeaderValue, Unusable> {
+        let value = HeaderValue::from_str(&format!("Bearer {}", self.text));
+        let mut value = value.map_err(|_| Unusable::BadToken {
+            variable: self.variable.to_owned(),
+        })?;
+        value.set_sensitive(true);
+        Ok(value)
     }
 }

@@ -15,8 +15,8 @@ use tokio::{
 
 use super::{
     buyer::Failed,
-    link::Link,
-    wire::{Error, Message},
+    link::{Gone, Link},
+    wire::Message,
 };
 
 /// How long the end of a connection may take.
@@ -37,11 +37,11 @@ pub(super) struct Connection {
 struct Open {
     calls: HashMap<String, Call>,
     /// Why nothing comes any more.
-    lost: Option<String>,
+    lost: Option<Failed>,
 }
 
 struct Call {
-    answer: oneshot::Sender<Result<Value, Error>>,
+    answer: oneshot::Sender<Result<Value, Failed>>,
     /// Told of each heartbeat.
     beat: Arc<Notify>,
 }
@@ -66,8 +66,9 @@ impl Connection {
             let why = loop {
                 match incoming.recv().await {
                     Some(Ok(text)) => take(&its, &text),
-                    Some(Err(why)) => break why,
-                    None => break "it was closed".to_owned(),
+                    Some(Err(Gone { of: None, why })) => break why.into(),
+                    Some(Err(Gone { of: Some(id), why })) => settle(&its, &id, Err(why.into())),
+                    None => break closed(),
                 }
             };
             let mut open = locked(&its);
@@ -114,7 +115,7 @@ impl Connection {
         {
             let mut open = locked(&self.open);
             if let Some(why) = &open.lost {
-                return Err(Failed::Lost(why.clone()));
+                return Err(why.clone());
             }
             open.calls.insert(id.to_owned(), call);
         }
@@ -133,7 +134,7 @@ impl Connection {
                 answer = &mut answered => {
                     waiting.is_sent = false;
                     return match answer {
-                        Ok(answer) => answer.map_err(Failed::Error),
+                        Ok(answer) => answer,
                         Err(_) => Err(self.lost()),
                     };
                 }
@@ -164,10 +165,12 @@ impl Connection {
     }
 
     fn lost(&self) -> Failed {
-        let open = locked(&self.open);
-        let why = open.lost.clone();
-        Failed::Lost(why.unwrap_or_else(|| "it was closed".to_owned()))
+        locked(&self.open).lost.clone().unwrap_or_else(closed)
     }
+}
+
+fn closed() -> Failed {
+    Failed::Lost("it was closed".to_owned())
 }
 
 /// A call under way. Given up, it is cancelled.
@@ -187,13 +190,20 @@ impl Drop for Waiting<'_> {
     }
 }
 
+/// Tells whoever waits for it what came of a call.
+fn settle(open: &Mutex<Open>, id: &str, outcome: Result<Value, Failed>) {
+    let call = locked(open).calls.remove(id);
+    if let Some(call) = call {
+        let _ = call.answer.send(outcome);
+    }
+}
+
 /// Takes in a message. What nobody waits for is dropped, and so is what cannot be read.
 fn take(open: &Mutex<Open>, text: &str) {
     match Message::parse(text) {
         Ok(Message::Answer { id, outcome }) => {
-            let call = id.as_str().and_then(|it| locked(open).calls.remove(it));
-            if let Some(call) = call {
-                let _ = call.answer.send(outcome);
+            if let Some(id) = id.as_str() {
+                settle(open, id, outcome.map_err(Failed::Error));
             }
         }
         Ok(Message::Notification { method, params }) if method == "acmp/heartbeat" => {

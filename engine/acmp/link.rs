@@ -3,6 +3,10 @@
 use std::io;
 
 use futures_util::{SinkExt, StreamExt};
+use reqwest::{
+    Url,
+    header::{AUTHORIZATION, HeaderValue},
+};
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader},
     sync::mpsc,
@@ -11,23 +15,39 @@ use tokio::{
 use tokio_tungstenite::{
     WebSocketStream,
     tungstenite::{
-        Error as Fault, Message as Frame, client::IntoClientRequest, http::HeaderValue,
-        protocol::WebSocketConfig,
+        Error as Fault, Message as Frame, client::IntoClientRequest, protocol::WebSocketConfig,
     },
 };
 
 use crate::child::{Ends, Group, Program};
 
 /// How many messages wait in each direction.
-const ROOM: usize = 32;
+pub(super) const ROOM: usize = 32;
+
+pub(super) const NOT_UTF8: &str = "a message is not UTF-8";
 
 /// A connection. Dropped, it is closed, and a program at its other end is gone.
 pub struct Link {
     /// Whoever sends waits until there is room.
     pub outgoing: mpsc::Sender<String>,
     /// Messages, and at last why there are no more.
-    pub incoming: mpsc::Receiver<Result<String, String>>,
+    pub incoming: mpsc::Receiver<Result<String, Gone>>,
     pub(super) pump: JoinSet<()>,
+}
+
+/// Nothing more will be heard, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gone {
+    /// Of one request, or of anything.
+    pub of: Option<String>,
+    pub why: Unconnected,
+}
+
+impl Gone {
+    pub(super) fn all(why: impl Into<String>) -> Gone {
+        let why = Unconnected::Lost(why.into());
+        Gone { of: None, why }
+    }
 }
 
 /// Starts a program, and speaks with it a line a message.
@@ -76,7 +96,7 @@ pub fn lines(
     pump.spawn(async move {
         let mut reader = BufReader::new(reader);
         loop {
-            let line = line(&mut reader, limit).await;
+            let line = line(&mut reader, limit).await.map_err(Gone::all);
             let is_last = line.is_err();
             if received.send(line).await.is_err() || is_last {
                 return;
@@ -101,20 +121,20 @@ async fn line(
     read.map_err(|error| error.to_string())?;
     match bytes.pop() {
         None => Err("it was closed".to_owned()),
-        Some(b'\n') => String::from_utf8(bytes).map_err(|_| "a message is not UTF-8".to_owned()),
+        Some(b'\n') => String::from_utf8(bytes).map_err(|_| NOT_UTF8.to_owned()),
         Some(_) if bytes.len() >= limit => Err(too_long(limit)),
         Some(_) => Err("it was closed in the middle of a message".to_owned()),
     }
 }
 
-fn too_long(limit: usize) -> String {
+pub(super) fn too_long(limit: usize) -> String {
     format!("a message is longer than the {limit} bytes that are allowed")
 }
 
 /// Why there is no connection.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unconnected {
-    /// Nobody is there, or whoever is does not speak WebSocket.
+    /// Nobody is there, or whoever is does not speak as we do, or it broke.
     Lost(String),
     /// We are not let in, and would not be another time.
     Refused(String),
@@ -124,17 +144,16 @@ pub enum Unconnected {
 ///
 /// # Errors
 /// Why that is not possible.
-pub async fn connect(url: &str, token: Option<&str>, limit: usize) -> Result<Link, Unconnected> {
-    let mut request = url
-        .into_client_request()
-        .map_err(|error| Unconnected::Refused(format!("`{url}` is no address: {error}")))?;
-    if let Some(token) = token {
-        let value = HeaderValue::from_str(&format!("Bearer {token}"));
-        let mut value = value.map_err(|_| {
-            Unconnected::Refused("the token has characters that none can have".to_owned())
-        })?;
-        value.set_sensitive(true);
-        request.headers_mut().insert("Authorization", value);
+pub async fn connect(
+    url: &Url,
+    bearer: Option<&HeaderValue>,
+    limit: usize,
+) -> Result<Link, Unconnected> {
+    let request = url.as_str().into_client_request();
+    let mut request =
+        request.map_err(|error| Unconnected::Refused(format!("`{url}` is no address: {error}")))?;
+    if let Some(bearer) = bearer {
+        request.headers_mut().insert(AUTHORIZATION, bearer.clone());
     }
     // There may be several in the program, and this is the one that is meant.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -181,16 +200,16 @@ where
     pump.spawn(async move {
         loop {
             let message = match stream.next().await {
-                None | Some(Ok(Frame::Close(_))) => Err("it was closed".to_owned()),
+                None | Some(Ok(Frame::Close(_))) => Err(Gone::all("it was closed")),
                 Some(Ok(Frame::Text(text))) => Ok(text.as_str().to_owned()),
                 Some(Ok(Frame::Binary(bytes))) => {
-                    let text = String::from_utf8(bytes.to_vec());
-                    text.map_err(|_| "a message is not UTF-8".to_owned())
+                    String::from_utf8(bytes.to_vec()).map_err(|_| Gone::all(NOT_UTF8))
                 }
                 // Pings are answered below us.
                 Some(Ok(_)) => continue,
-                Some(Err(Fault::Capacity(_))) => Err(too_long(limit)),
-                Some(Err(error)) => Err(error.to_string()),
+                Some(Err(Fault::Utf8(_))) => Err(Gone::all(NOT_UTF8)),
+                Some(Err(Fault::Capacity(_))) => Err(Gone::all(too_long(limit))),
+                Some(Err(error)) => Err(Gone::all(error.to_string())),
             };
             let is_last = message.is_err();
             if received.send(message).await.is_err() || is_last {

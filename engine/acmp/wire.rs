@@ -17,6 +17,8 @@ pub const BAD_PARAMS: i64 = -32602;
 
 /// The version of ACMP that is spoken.
 pub const VERSION: &str = "0.1.0";
+/// The version of MCP, which carries it.
+pub const MCP_VERSION: &str = "2025-06-18";
 
 /// One message.
 #[derive(Debug, Clone, PartialEq)]

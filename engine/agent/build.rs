@@ -20,7 +20,7 @@ use super::{
     template::Template,
 };
 use crate::{
-    acmp::buyer::Provider,
+    acmp::buyer::{Provider, Unusable},
     compile::{AgentSpec, Workflow},
     contract::runtime::{Fallback, Runtime},
     diagnostic::{Code, Diagnostic},
@@ -112,16 +112,38 @@ fn providers(workflow: &Workflow) -> (Vec<Arc<Provider>>, Vec<Diagnostic>) {
     let written = workflow.acmp.providers.iter();
     let providers = written.filter_map(|it| match Provider::new(it, &home, &Env::Process) {
         Ok(provider) => Some(Arc::new(provider)),
-        Err(variable) => {
-            let name = &it.name;
-            let message = format!(
-                "the token of the provider `{name}` is in the environment variable `{variable}`, which is not set"
-            );
-            faults.push(Diagnostic::error(Code::NoKey, message));
+        Err(unusable) => {
+            faults.push(cannot_be_asked(&it.name, unusable));
             None
         }
     });
     (providers.collect(), faults)
+}
+
+fn cannot_be_asked(name: &str, unusable: Unusable) -> Diagnostic {
+    let (code, message) = match unusable {
+        Unusable::NoToken { variable } => (
+            Code::NoKey,
+            format!(
+                "the token of the provider `{name}` is in the environment variable `{variable}`, which is not set"
+            ),
+        ),
+        Unusable::BadToken { variable } => (
+            Code::NoKey,
+            format!(
+                "the environment variable `{variable}` holds characters that no token of the provider `{name}` can have"
+            ),
+        ),
+        Unusable::BadUrl(BadUrl { url, why }) => (
+            Code::BadInput,
+            format!("the provider `{name}` cannot be asked: `{url}`: {why}"),
+        ),
+        Unusable::NoCertificates(why) => (
+            Code::BadInput,
+            format!("the provider `{name}` cannot be asked: {why}"),
+        ),
+    };
+    Diagnostic::error(code, message)
 }
 
 fn by_providers(

@@ -100,6 +100,18 @@ pub enum Endpoint {
     Websocket {
         /// Its address, such as `ws://127.0.0.1:9000/`. Other machines are reached by `wss://`.
         url: Name,
+        /// Whether it may be `ws://` on another machine, where everybody between can read along.
+        #[serde(default)]
+        allow_plain_http: bool,
+    },
+    /// Streamable HTTP: each message a request of its own.
+    #[schemars(title = "http")]
+    Http {
+        /// Its address, such as `http://127.0.0.1:9000/`. Other machines are reached by `https://`.
+        url: Name,
+        /// Whether it may be `http://` on another machine, where everybody between can read along.
+        #[serde(default)]
+        allow_plain_http: bool,
     },
 }
 

@@ -145,7 +145,7 @@ pub(super) struct Dag {
 pub(super) struct Provide {
     /// The workflow's name
     pub(super) workflow: String,
-    /// Serve whoever connects to this address by WebSocket; with port 0, any port that is free. Without it, serve whoever started the program, on standard input and output
+    /// Serve whoever connects to this address, by WebSocket or Streamable HTTP; with port 0, any port that is free. Without it, serve whoever started the program, on standard input and output
     #[arg(long, value_name = "IP:PORT")]
     pub(super) listen: Option<SocketAddr>,
     /// The environment variable that holds the bearer token that buyers have to show

@@ -59,7 +59,10 @@ pub(super) fn provide(args: &args::Provide) -> anyhow::Result<u8> {
             Some(address) => {
                 let listener = provide::open(address).await?;
                 let address = listener.local_addr()?;
-                writeln!(io::stderr(), "serving at ws://{address}/")?;
+                writeln!(
+                    io::stderr(),
+                    "serving at ws://{address}/ and http://{address}/"
+                )?;
                 provider.listen(listener, &stop).await?;
             }
         }

@@ -21,6 +21,25 @@ use crate::acmp::{
     wire::{self, Error, Message},
 };
 
+/// What comes of a message.
+pub(super) enum Taken {
+    /// It is answered so.
+    Answer(String),
+    /// It is none, which is answered so.
+    Malformed(String),
+    /// It is answered when the task is done.
+    Task(Asked),
+    /// It is not answered.
+    Noted,
+}
+
+/// A request for a task.
+pub(super) struct Asked {
+    id: Value,
+    task_id: String,
+    coming: Coming,
+}
+
 /// Takes in messages until the buyer is gone, or `stop`; then what is under way is answered first.
 pub(super) async fn serve(provider: &Arc<Provider>, mut link: Link, stop: &CancellationToken) {
     let mut open = JoinSet::new();
@@ -30,29 +49,16 @@ pub(super) async fn serve(provider: &Arc<Provider>, mut link: Link, stop: &Cance
             Some(_) = open.join_next() => (),
             message = link.incoming.recv() => {
                 let Some(Ok(text)) = message else { return };
-                let answer = match Message::parse(&text) {
-                    Ok(Message::Request { id, method, params }) if method == "acmp/invoke" => {
-                        match invoke(provider, &params, open.len()) {
-                            Ok((task_id, coming)) => {
-                                let waiting = wait(Arc::clone(provider), link.outgoing.clone(), id, task_id, coming);
-                                open.spawn(waiting);
-                                continue;
-                            }
-                            Err(error) => answer(id, Err(error)),
+                match take(provider, &text, open.len()) {
+                    Taken::Answer(answer) | Taken::Malformed(answer) => {
+                        if link.outgoing.send(answer).await.is_err() {
+                            return;
                         }
                     }
-                    Ok(Message::Request { id, method, .. }) => answer(id, known(provider, &method)),
-                    Ok(Message::Notification { method, params }) => {
-                        if let ("acmp/cancel", Some(id)) = (&*method, params["task_id"].as_str()) {
-                            provider.tasks.cancel(id);
-                        }
-                        continue;
+                    Taken::Task(asked) => {
+                        open.spawn(wait(Arc::clone(provider), link.outgoing.clone(), asked));
                     }
-                    Ok(Message::Answer { .. }) => continue,
-                    Err(error) => answer(Value::Null, Err(error)),
-                };
-                if link.outgoing.send(answer).await.is_err() {
-                    return;
+                    Taken::Noted => (),
                 }
             }
         }
@@ -60,6 +66,33 @@ pub(super) async fn serve(provider: &Arc<Provider>, mut link: Link, stop: &Cance
     let answered = async { while open.join_next().await.is_some() {} };
     // What takes longer can be asked for again.
     let _ = timeout(provider.limits.grace, answered).await;
+}
+
+/// Takes in a message of a buyer who has so many tasks open.
+pub(super) fn take(provider: &Arc<Provider>, text: &str, open: usize) -> Taken {
+    match Message::parse(text) {
+        Ok(Message::Request { id, method, params }) if method == "acmp/invoke" => {
+            match invoke(provider, &params, open) {
+                Ok((task_id, coming)) => Taken::Task(Asked {
+                    id,
+                    task_id,
+                    coming,
+                }),
+                Err(error) => Taken::Answer(answer(id, Err(error))),
+            }
+        }
+        Ok(Message::Request { id, method, .. }) => {
+            Taken::Answer(answer(id, known(provider, &method)))
+        }
+        Ok(Message::Notification { method, params }) => {
+            if let ("acmp/cancel", Some(id)) = (&*method, params["task_id"].as_str()) {
+                provider.tasks.cancel(id);
+            }
+            Taken::Noted
+        }
+        Ok(Message::Answer { .. }) => Taken::Noted,
+        Err(error) => Taken::Malformed(answer(Value::Null, Err(error))),
+    }
 }
 
 fn answer(id: Value, outcome: Outcome) -> String {
@@ -71,7 +104,7 @@ fn known(provider: &Provider, method: &str) -> Outcome {
     match method {
         "ping" => Ok(json!({})),
         "initialize" => Ok(json!({
-            "protocolVersion": "2025-06-18",
+            "protocolVersion": wire::MCP_VERSION,
             "serverInfo": { "name": "mozaiks", "version": env!("CARGO_PKG_VERSION") },
             "capabilities": { "acmp": {
                 "version": wire::VERSION,
@@ -143,13 +176,12 @@ async fn done(coming: &mut Coming) -> Option<Outcome> {
 }
 
 /// Answers when the task is done, and meanwhile says that it is under way.
-async fn wait(
-    provider: Arc<Provider>,
-    outgoing: mpsc::Sender<String>,
-    id: Value,
-    task_id: String,
-    mut coming: Coming,
-) {
+pub(super) async fn wait(provider: Arc<Provider>, outgoing: mpsc::Sender<String>, asked: Asked) {
+    let Asked {
+        id,
+        task_id,
+        mut coming,
+    } = asked;
     loop {
         let text = tokio::select! {
             outcome = done(&mut coming) => {

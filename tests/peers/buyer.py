@@ -1,88 +1,92 @@
-"""An ACMP buyer over a WebSocket, written from the specifications: RFC 6455, JSON-RPC and ACMP.
+"""An ACMP buyer over a WebSocket or Streamable HTTP, written from the specifications: MCP, JSON-RPC and ACMP.
 
 Reads messages, one JSON object a line, and prints what comes back, until as many answers have come as were asked for.
 """
 
-import base64
+import http.client
 import json
-import os
 import socket
-import struct
 import sys
+import threading
 
-HOST, PORT, TOKEN = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+sys.dont_write_bytecode = True
 
+import websocket
 
-def connect():
-    stream = socket.create_connection((HOST, PORT), timeout=30)
-    key = base64.b64encode(os.urandom(16)).decode()
-    lines = [f"GET / HTTP/1.1", f"Host: {HOST}:{PORT}", "Upgrade: websocket", "Connection: Upgrade",
-             f"Sec-WebSocket-Key: {key}", "Sec-WebSocket-Version: 13"]
-    if TOKEN != "-":
-        lines.append(f"Authorization: Bearer {TOKEN}")
-    stream.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
-    head = b""
-    while b"\r\n\r\n" not in head:
-        piece = stream.recv(1)
-        if not piece:
-            break
-        head += piece
-    status = head.split(b"\r\n")[0].decode()
-    if " 101 " not in status:
-        print(status)
-        sys.exit(1)
-    return stream
+KIND, HOST, PORT, TOKEN = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+AUTHORIZATION = {} if TOKEN == "-" else {"Authorization": f"Bearer {TOKEN}"}
+PRINTING = threading.Lock()
 
 
-def send(stream, text):
-    data = text.encode()
-    mask = os.urandom(4)
-    size = len(data)
-    if size < 126:
-        head = struct.pack("!BB", 0x81, 0x80 | size)
-    elif size < 1 << 16:
-        head = struct.pack("!BBH", 0x81, 0x80 | 126, size)
-    else:
-        head = struct.pack("!BBQ", 0x81, 0x80 | 127, size)
-    stream.sendall(head + mask + bytes(byte ^ mask[ix % 4] for ix, byte in enumerate(data)))
+def show(text):
+    with PRINTING:
+        print(text, flush=True)
 
 
-def exactly(stream, size):
-    data = b""
-    while len(data) < size:
-        piece = stream.recv(size - len(data))
-        if not piece:
-            sys.exit("closed")
-        data += piece
-    return data
-
-
-def receive(stream):
-    first, second = exactly(stream, 2)
-    size = second & 0x7F
-    if size == 126:
-        (size,) = struct.unpack("!H", exactly(stream, 2))
-    elif size == 127:
-        (size,) = struct.unpack("!Q", exactly(stream, 8))
-    return first & 0x0F, exactly(stream, size)
-
-
-stream = connect()
-wanted = 0
-for line in sys.stdin:
-    send(stream, line.rstrip("\n"))
+def wants_answer(line):
     try:
         message = json.loads(line)
-        wanted += 1 if not isinstance(message, dict) or "id" in message else 0
     except ValueError:
-        wanted += 1
-while wanted:
-    kind, data = receive(stream)
-    if kind == 8:
-        sys.exit("closed")
-    if kind != 1:
-        continue
-    message = json.loads(data)
-    if "id" in message:
-        wanted -= 1
-    print(json.dumps(message))
+        return True
+    return not isinstance(message, dict) or "id" in message
+
+
+def over_websocket(lines):
+    stream = socket.create_connection((HOST, PORT), timeout=30)
+    headers = [f"{name}: {value}" for name, value in AUTHORIZATION.items()]
+    status = websocket.connect(stream, f"{HOST}:{PORT}", headers)
+    if " 101 " not in status:
+        show(status)
+        sys.exit(1)
+    wanted = 0
+    for line in lines:
+        stream.sendall(websocket.frame(line.encode(), is_masked=True))
+        wanted += wants_answer(line)
+    while wanted:
+        kind, data = websocket.receive(stream)
+        if kind == websocket.CLOSE:
+            sys.exit("closed")
+        if kind != websocket.TEXT:
+            continue
+        wanted -= "id" in json.loads(data)
+        show(data.decode())
+
+
+def post(line, begun):
+    """One message, and all that is said in response. The next one may be sent when this one is taken in."""
+    connection = http.client.HTTPConnection(HOST, PORT, timeout=30)
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+               "MCP-Protocol-Version": "2025-06-18", **AUTHORIZATION}
+    connection.request("POST", "/", line.encode(), headers)
+    response = connection.getresponse()
+    begun.set()
+    kind = response.getheader("Content-Type", "")
+    if kind.startswith("text/event-stream"):
+        for event in response:
+            if event.startswith(b"data: "):
+                show(event[6:].decode().rstrip("\n"))
+    elif kind.startswith("application/json"):
+        show(response.read().decode())
+    elif response.status != 202:
+        show(f"HTTP/1.1 {response.status}")
+        return 1
+    elif wants_answer(line):
+        show("there is no answer")
+        return 1
+    return 0
+
+
+def over_http(lines):
+    codes, posting = [], []
+    for line in lines:
+        begun = threading.Event()
+        posting.append(threading.Thread(target=lambda line=line, begun=begun: codes.append(post(line, begun))))
+        posting[-1].start()
+        begun.wait(30)
+    for one in posting:
+        one.join()
+    sys.exit(1 if len(codes) < len(posting) else max(codes, default=0))
+
+
+LINES = (line.rstrip("\n") for line in sys.stdin)
+{"websocket": over_websocket, "http": over_http}[KIND](LINES)

@@ -1,34 +1,40 @@
-"""An ACMP provider on standard input and output, written from the specification. Its first argument says how it misbehaves."""
+"""An ACMP provider, written from the specifications: MCP, JSON-RPC and ACMP.
+
+Its arguments say how it misbehaves, where it notes what it hears, and what carries it: nothing for standard input and
+output, or `websocket` or `http`; then it says at which port.
+"""
 
 import hashlib
+import http.server
 import json
 import os
+import socket
 import sys
+import threading
 import time
 
-HOW = sys.argv[1]
-LOG = sys.argv[2]
+import websocket
+
+HOW, LOG = sys.argv[1], sys.argv[2]
+LOCK = threading.RLock()
+SESSION = "session-1"
+HUGE = 1 << 30
 
 
 def note(what):
-    with open(LOG, "a") as log:
+    with LOCK, open(LOG, "a") as log:
         log.write(json.dumps(what) + "\n")
 
 
-def send(message):
-    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-    sys.stdout.flush()
-
-
 def heard_before(method):
-    with open(LOG, "a+") as log:
+    with LOCK, open(LOG, "a+") as log:
         log.seek(0)
         return sum(json.loads(line).get("method") == method for line in log)
 
 
 def greeting():
     features = {"output_streaming": False, "input_streaming": False}
-    if HOW in ("silent", "beats", "beats_on"):
+    if HOW in ("silent", "beats", "beats_on", "beats_aside"):
         features["heartbeat_interval_ms"] = 50
     acmp = {"version": "9.0.0" if HOW == "version" else "0.1.0", "role": "provider", "features": features}
     return {"protocolVersion": "2025-06-18", "capabilities": {} if HOW == "mcp" else {"acmp": acmp}}
@@ -40,19 +46,16 @@ def hash_of(output):
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
+PRICES = {"negative": -1, "no_price": "free", "dear": 0.5, "nan": float("nan"), "infinite": float("inf")}
+
+
 def answer(params):
     output = {"type": "json", "data": {"said": params["input"]["data"]}}
-    result = {"task_id": params["task_id"], "output": output, "tokens_used": 7, "cost_cu": 0.001}
+    result = {"task_id": params["task_id"], "output": output, "tokens_used": 7, "cost_cu": PRICES.get(HOW, 0.001)}
     if params.get("proof_method"):
         result["proof"] = {"method": params["proof_method"], "hash": hash_of(output)}
     if HOW == "wrong_id":
         result["task_id"] = "task_another"
-    elif HOW == "negative":
-        result["cost_cu"] = -1
-    elif HOW == "no_price":
-        result["cost_cu"] = "free"
-    elif HOW == "dear":
-        result["cost_cu"] = 0.5
     elif HOW == "no_output":
         del result["output"]
     elif HOW == "streamed":
@@ -72,57 +75,289 @@ ERRORS = {
     "proof": -33006, "feature": -33007, "internal": -33099, "params": -32602, "odd": 7,
 }
 
-for line in sys.stdin:
-    message = json.loads(line)
+# What is answered when it is too late, by task.
+LATE = {}
+
+
+def react(message, wire):
+    """Says what there is to say of a message."""
     note(message)
     method, params = message.get("method"), message.get("params")
     if method == "initialize":
         if HOW == "old":
-            send({"id": message["id"], "error": {"code": -32601, "message": "no such method"}})
+            wire.send({"id": message["id"], "error": {"code": -32601, "message": "no such method"}})
         elif HOW != "mute":
-            send({"id": message["id"], "result": greeting()})
+            wire.send({"id": message["id"], "result": greeting()})
     elif method == "acmp/invoke":
-        if HOW in ERRORS:
-            error = {"code": ERRORS[HOW], "message": "it says so", "data": {"task_id": params["task_id"]}}
-            send({"id": message["id"], "error": error})
-            continue
-        if HOW in ("silent", "never"):
-            continue
-        if HOW == "fails_once" and heard_before("acmp/invoke") == 1:
-            send({"id": message["id"], "error": {"code": -33099, "message": "not this time"}})
-            continue
-        if HOW == "fails_when":
-            # As soon as another provider has something to do, which its log says.
-            while "acmp/invoke" not in (open(sys.argv[3]).read() if os.path.exists(sys.argv[3]) else ""):
-                time.sleep(0.005)
-            send({"id": message["id"], "error": {"code": -33099, "message": "it says so"}})
-            continue
-        while HOW == "beats_on":
-            time.sleep(0.01)
-            send({"method": "acmp/heartbeat", "params": {"task_id": params["task_id"]}})
-        if HOW == "beats":
-            for _ in range(20):
-                time.sleep(0.02)
-                send({"method": "acmp/heartbeat", "params": {"task_id": params["task_id"]}})
-        if HOW == "closes" or (HOW == "closes_once" and heard_before("acmp/invoke") == 1):
-            os._exit(0)
-        if HOW == "long":
-            sys.stdout.write("x" * (1 << 20))
-            sys.stdout.flush()
-            continue
-        if HOW == "not_utf8":
-            sys.stdout.buffer.write(b"\xff\xfe\n")
-            sys.stdout.flush()
-            continue
-        if HOW == "half":
-            sys.stdout.write('{"jsonrpc": "2.0", "id": ')
-            sys.stdout.flush()
-            os._exit(0)
+        invoke(message, params, wire)
+    elif method == "acmp/cancel" and params["task_id"] in LATE:
+        late, result = LATE.pop(params["task_id"])
+        late.send(result)
+
+
+def invoke(message, params, wire):
+    result = {"id": message["id"], "result": answer(params)}
+    beat = {"method": "acmp/heartbeat", "params": {"task_id": params["task_id"]}}
+    if HOW in ERRORS:
+        error = {"code": ERRORS[HOW], "message": "it says so", "data": {"task_id": params["task_id"]}}
+        wire.send({"id": message["id"], "error": error})
+        return
+    if HOW in ("silent", "never"):
+        wire.wait()
+        return
+    if HOW == "fails_once" and heard_before("acmp/invoke") == 1:
+        wire.send({"id": message["id"], "error": {"code": -33099, "message": "not this time"}})
+        return
+    if HOW == "fails_when":
+        # As soon as another provider has something to do, which its log says.
+        while "acmp/invoke" not in (open(sys.argv[3]).read() if os.path.exists(sys.argv[3]) else ""):
+            time.sleep(0.005)
+        wire.send({"id": message["id"], "error": {"code": -33099, "message": "it says so"}})
+        return
+    while HOW == "beats_on":
+        time.sleep(0.01)
+        wire.send(beat)
+    if HOW == "late":
+        LATE[params["task_id"]] = wire, result
+        wire.wait()
+        return
+    if HOW in ("beats", "beats_aside"):
+        for _ in range(20):
+            time.sleep(0.02)
+            (wire.aside if HOW == "beats_aside" else wire.send)(beat)
+    if HOW == "closes" or (HOW == "closes_once" and heard_before("acmp/invoke") == 1):
+        wire.close()
+    elif HOW == "long":
+        wire.message(b"x" * (1 << 20))
+    elif HOW == "announced":
+        wire.announce(HUGE)
+        wire.wait()
+    elif HOW == "endless":
+        wire.endless()
+    elif HOW == "not_utf8":
+        wire.message(b"\xff\xfe")
+    elif HOW == "half":
+        wire.half(b'{"jsonrpc": "2.0", "id": ')
+        wire.close()
+    elif HOW == "another_id":
+        wire.send({**result, "id": "another"})
+        wire.wait()
+    else:
         if HOW == "floods":
             chunk = {"type": "text", "data": "x"}
             for seq in range(20_000):
-                send({"method": "acmp/streamChunk", "params": {"task_id": params["task_id"], "seq": seq, "chunk": chunk, "final": False}})
-            send({"id": "another", "result": answer(params)})
-            send({"method": "acmp/unheard-of", "params": [1]})
-            sys.stdout.write("null\n[]\nnonsense\n")
-        send({"id": message["id"], "result": answer(params)})
+                wire.send({"method": "acmp/streamChunk", "params": {"task_id": params["task_id"], "seq": seq, "chunk": chunk, "final": False}})
+            wire.send({"id": "another", "result": answer(params)})
+            wire.send({"method": "acmp/unheard-of", "params": [1]})
+            for text in ("null", "[]", "nonsense"):
+                wire.message(text.encode())
+        wire.send(result)
+
+
+class Wire:
+    """Whatever carries messages."""
+
+    def send(self, message):
+        self.message(json.dumps({"jsonrpc": "2.0", **message}).encode())
+
+    def aside(self, message):
+        self.send(message)
+
+    def wait(self):
+        """Says nothing more."""
+
+
+class Lines(Wire):
+    def message(self, data):
+        self.half(data + b"\n")
+
+    def half(self, data):
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+    announce = None
+
+    def endless(self):
+        while True:
+            self.half(b"x" * (1 << 16))
+
+    def close(self):
+        os._exit(0)
+
+
+class Frames(Wire):
+    def __init__(self, stream):
+        self.stream = stream
+
+    def message(self, data):
+        self.stream.sendall(websocket.frame(data))
+
+    def half(self, data):
+        self.stream.sendall(websocket.frame(data, size=1000))
+
+    def announce(self, size):
+        self.stream.sendall(websocket.frame(b"{", size=size))
+
+    def endless(self):
+        piece = b"x" * 1000
+        # A message in pieces, of which none is the last.
+        self.stream.sendall(b"\x01\x7e\x03\xe8" + piece)
+        while True:
+            self.stream.sendall(b"\x00\x7e\x03\xe8" + piece)
+
+    def close(self):
+        self.stream.shutdown(socket.SHUT_RDWR)
+
+    def serve(self):
+        websocket.accept(self.stream)
+        while True:
+            kind, data = websocket.receive(self.stream)
+            if kind == websocket.CLOSE:
+                return
+            if kind == websocket.TEXT:
+                react(json.loads(data), self)
+
+
+LISTENERS = []
+
+
+class Requests(http.server.BaseHTTPRequestHandler, Wire):
+    protocol_version = "HTTP/1.1"
+
+    def setup(self):
+        super().setup()
+        self.is_begun = self.is_over = False
+
+    def log_message(self, *_):
+        pass
+
+    def respond(self, status, headers=()):
+        self.send_response(status)
+        for name, value in (("Connection", "close"), *headers):
+            self.send_header(name, value)
+        self.end_headers()
+        self.close_connection = True
+
+    def has_session(self):
+        if HOW == "old" or self.headers["Mcp-Session-Id"] == SESSION:
+            return self.headers["MCP-Protocol-Version"] == "2025-06-18"
+        return False
+
+    def do_POST(self):
+        data = self.rfile.read(int(self.headers["Content-Length"]))
+        message = json.loads(data)
+        accepted = self.headers["Accept"]
+        if "application/json" not in accepted or "text/event-stream" not in accepted:
+            return self.respond(406)
+        if message["method"] == "initialize":
+            self.plain = True
+        elif not self.has_session():
+            return self.respond(400)
+        else:
+            self.plain = HOW == "plain"
+        is_invoke = message["method"] == "acmp/invoke"
+        if HOW == "forgets_once" and is_invoke and not heard_before("acmp/invoke"):
+            note(message)
+            return self.respond(404)
+        if is_invoke and HOW in STATUSES:
+            note(message)
+            return self.respond(STATUSES[HOW], [("Location", "/elsewhere")])
+        if "id" not in message:
+            react(message, self)
+            return self.respond(202)
+        react(message, self)
+
+    def do_GET(self):
+        note({"method": "GET " + self.path})
+        if HOW != "beats_aside" or not self.has_session():
+            return self.respond(405)
+        LISTENERS.append(self)
+        self.begin()
+        self.wait()
+
+    def do_DELETE(self):
+        note({"method": "DELETE"})
+        self.respond(200)
+
+    def begin(self):
+        if not self.is_begun:
+            self.is_begun = True
+            self.respond(200, [("Content-Type", "text/event-stream"), ("Cache-Control", "no-store")])
+
+    def message(self, data):
+        if getattr(self, "plain", False):
+            headers = [("Content-Type", "application/json"), ("Content-Length", len(data)), ("Mcp-Session-Id", SESSION)]
+            self.respond(200, headers)
+            self.wfile.write(data)
+        else:
+            self.half(data + b"\n\n")
+
+    def half(self, data):
+        self.begin()
+        self.wfile.write(b"event: message\ndata: " + data)
+        self.wfile.flush()
+
+    def aside(self, message):
+        for listener in LISTENERS:
+            listener.send(message)
+
+    def announce(self, size):
+        self.respond(200, [("Content-Type", "application/json"), ("Content-Length", size)])
+        self.wfile.write(b"{")
+
+    def endless(self):
+        self.half(b"")
+        while True:
+            self.wfile.write(b"x" * (1 << 16))
+
+    def close(self):
+        self.begin()
+
+    def wait(self):
+        # Until whoever asked is gone.
+        self.begin()
+        self.connection.settimeout(60)
+        try:
+            self.connection.recv(1)
+        except OSError:
+            pass
+
+
+STATUSES = {"unavailable": 503, "redirects": 307, "unauthorized": 401, "empty": 202}
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+    def handle_error(self, *_):
+        """Buyers may hang up."""
+
+
+def serve_frames():
+    listener = socket.create_server(("127.0.0.1", 0))
+    print(listener.getsockname()[1], flush=True)
+
+    def serve(stream):
+        try:
+            Frames(stream).serve()
+        except (OSError, EOFError):
+            pass
+
+    while True:
+        stream, _ = listener.accept()
+        threading.Thread(target=serve, args=[stream], daemon=True).start()
+
+
+def serve_requests():
+    server = Server(("127.0.0.1", 0), Requests)
+    print(server.server_address[1], flush=True)
+    server.serve_forever()
+
+
+def serve_lines():
+    for line in sys.stdin:
+        react(json.loads(line), Lines())
+
+
+{"websocket": serve_frames, "http": serve_requests}.get("".join(sys.argv[3:4]), serve_lines)()

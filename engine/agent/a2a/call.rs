@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use reqwest::{
-    RequestBuilder, Response,
-    header::{ACCEPT, CONTENT_TYPE},
-};
+use reqwest::{RequestBuilder, Response, header::ACCEPT};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -18,6 +15,7 @@ use super::{
 };
 use crate::{
     accept::{Failure, Rejection},
+    endpoint::events::{self, Events},
     prompt::cut,
 };
 
@@ -55,9 +53,7 @@ impl Remote {
     ) -> Result<(), Rejection> {
         let request = self.request(peer, Method::Stream, params);
         let mut response = self.send(request).await?;
-        let kind = response.headers().get(CONTENT_TYPE);
-        let kind = kind.and_then(|it| it.to_str().ok()).unwrap_or_default();
-        if !kind.trim_start().starts_with("text/event-stream") {
+        if !events::are_in(&response) {
             let bytes = self.whole(response, heard.limit()).await?;
             return heard.take(&self.result(&bytes)?);
         }
@@ -76,7 +72,7 @@ impl Remote {
             };
             let is_end = piece.is_none();
             events.feed(piece.as_deref().unwrap_or(b"\n\n"));
-            while let Some(event) = events.next(heard.limit())? {
+            while let Some(event) = events.next(heard.limit()).map_err(|it| too_long(it.0))? {
                 heard.weigh(event.len())?;
                 match self.result(&event) {
                     Ok(result) => heard.take(&result)?,
@@ -207,49 +203,4 @@ fn broke() -> Rejection {
 pub(super) fn too_long(limit: usize) -> Rejection {
     let message = format!("the agent's response is longer than {limit} bytes");
     Rejection::new(Failure::TooLong, message)
-}
-
-/// Server-sent events, put together from pieces.
-#[derive(Default)]
-struct Events {
-    bytes: Vec<u8>,
-    /// Up to where there is no end of a line.
-    seen: usize,
-    data: Vec<u8>,
-}
-
-impl Events {
-    fn feed(&mut self, piece: &[u8]) {
-        self.bytes.extend_from_slice(piece);
-    }
-
-    /// The data of the next event that is complete. Names of events and comments say nothing.
-    fn next(&mut self, limit: usize) -> Result<Option<Vec<u8>>, Rejection> {
-        let mut begin = 0;
-        let mut found = None;
-        while let Some(length) = self.bytes[self.seen..].iter().position(|it| *it == b'\n') {
-            let end = self.seen + length;
-            let line = self.bytes[begin..end].trim_ascii_end();
-            if let Some(data) = line.strip_prefix(b"data:") {
-                self.data.extend_from_slice(data.trim_ascii_start());
-                self.data.push(b'\n');
-            }
-            let is_over = line.is_empty() && !self.data.is_empty();
-            begin = end + 1;
-            self.seen = begin;
-            if is_over {
-                found = Some(std::mem::take(&mut self.data));
-                break;
-            }
-        }
-        self.bytes.drain(..begin);
-        self.seen = match found {
-            Some(_) => 0,
-            None => self.bytes.len(),
-        };
-        match self.bytes.len() + self.data.len() > limit {
-            true => Err(too_long(limit)),
-            false => Ok(found),
-        }
-    }
 }

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::{later, meaning, stream};
 use crate::{
     accept::{Failure, Rejection},
-    endpoint::Secrets,
+    endpoint::{Secrets, events},
     prompt::cut,
 };
 
@@ -67,7 +67,7 @@ impl tower::Service<HttpRequestFactory> for Once {
             let request = factory.build().await?;
             let response = within(idle, client.execute(request)).await??;
             match response.status().is_success() {
-                true if stream::is_one(&response) => stream::whole(response, limit, idle).await,
+                true if events::are_in(&response) => stream::whole(response, limit, idle).await,
                 true => whole(response, limit, idle).await,
                 false => Err(broken(within(idle, complaint(response)).await?)),
             }

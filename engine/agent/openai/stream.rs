@@ -5,20 +5,13 @@
 use std::time::Duration;
 
 use async_openai::error::OpenAIError;
-use reqwest::{Response, header::CONTENT_TYPE};
+use reqwest::Response;
 use serde_json::{Value, json};
 
 use super::{
     http::{Broken, TooLong, broken, within},
     talk::MAX_CALLS,
 };
-
-/// Whether the endpoint does stream. Some send the whole answer although they were asked to.
-pub(super) fn is_one(response: &Response) -> bool {
-    let kind = response.headers().get(CONTENT_TYPE);
-    let kind = kind.and_then(|it| it.to_str().ok()).unwrap_or_default();
-    kind.trim_start().starts_with("text/event-stream")
-}
 
 /// Reads the stream to its end, into the completion it stands for.
 pub(super) async fn whole(

@@ -1,0 +1,292 @@
+//! A connection over Streamable HTTP (MCP): each message is a request of its own, and what comes back stands in the response, or in a stream that is listened to besides.
+//!
+//! **Invariant:** a response is read no further than to the answer that is waited for, and not for longer than somebody waits.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use reqwest::{
+    Client, RequestBuilder, Response, StatusCode, Url,
+    header::{ACCEPT, CONTENT_TYPE, HeaderValue},
+};
+use serde::Deserialize;
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+use super::{
+    link::{Gone, Link, NOT_UTF8, ROOM, Unconnected, too_long},
+    wire,
+};
+use crate::endpoint::events::{self, Events};
+
+const SESSION: &str = "Mcp-Session-Id";
+const VERSION: &str = "MCP-Protocol-Version";
+const EITHER: &str = "application/json, text/event-stream";
+/// How long the other side may take for what it does not answer.
+const NOTING: Duration = Duration::from_secs(5);
+/// How long to wait before listening again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Speaks a request a message. Whether anybody is there shows only then.
+pub(super) fn link(url: Url, client: Client, limit: usize) -> Link {
+    let (outgoing, to_send) = mpsc::channel(ROOM);
+    let (received, incoming) = mpsc::channel(ROOM);
+    let session = Session {
+        url,
+        client,
+        limit,
+        id: OnceLock::new(),
+        received,
+    };
+    let mut pump = JoinSet::new();
+    pump.spawn(Arc::new(session).run(to_send));
+    Link {
+        outgoing,
+        incoming,
+        pump,
+    }
+}
+
+struct Session {
+    url: Url,
+    client: Client,
+    limit: usize,
+    /// What the other side calls it, if it does.
+    id: OnceLock<HeaderValue>,
+    received: mpsc::Sender<Result<String, Gone>>,
+}
+
+/// What has to be known of a message.
+#[derive(Deserialize)]
+struct Head {
+    #[serde(default)]
+    id: Option<Id>,
+    #[serde(default)]
+    method: Option<String>,
+    #[serde(default)]
+    params: Option<Params>,
+}
+
+/// Ours are texts.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Id {
+    Text(String),
+    Other(serde::de::IgnoredAny),
+}
+
+#[derive(Deserialize)]
+struct Params {
+    #[serde(default)]
+    task_id: Option<String>,
+}
+
+/// What is not answered. What it gives up is given up when it was heard.
+struct Note {
+    text: String,
+    _gives_up: Option<oneshot::Sender<()>>,
+}
+
+impl Session {
+    async fn run(self: Arc<Session>, mut to_send: mpsc::Receiver<String>) {
+        let (noted, notes) = mpsc::channel(ROOM);
+        let mut noting = JoinSet::new();
+        noting.spawn(Arc::clone(&self).note(notes));
+        let mut asking = JoinSet::new();
+        let mut open: HashMap<String, oneshot::Sender<()>> = HashMap::new();
+        loop {
+            let text = tokio::select! {
+                text = to_send.recv() => text,
+                Some(_) = asking.join_next() => {
+                    open.retain(|_, it| !it.is_closed());
+                    continue;
+                }
+            };
+            let Some(text) = text else { break };
+            let Ok(head) = serde_json::from_str::<Head>(&text) else {
+                continue;
+            };
+            if let Some(Id::Text(id)) = head.id {
+                let (gives_up, given_up) = oneshot::channel();
+                open.insert(id.clone(), gives_up);
+                asking.spawn(Arc::clone(&self).ask(id, text, given_up));
+                continue;
+            }
+            let is_greeting = head.method.as_deref() == Some("notifications/initialized");
+            if is_greeting {
+                // Nothing else is said before it.
+                self.post_note(text).await;
+                asking.spawn(Arc::clone(&self).listen());
+                continue;
+            }
+            let is_cancel = head.method.as_deref() == Some("acmp/cancel");
+            let task = head.params.and_then(|it| it.task_id);
+            let _gives_up = task.filter(|_| is_cancel).and_then(|it| open.remove(&it));
+            if noted.send(Note { text, _gives_up }).await.is_err() {
+                break;
+            }
+        }
+        drop(noted);
+        noting.join_next().await;
+        if self.id.get().is_some() {
+            let gone = self.with_session(self.client.delete(self.url.clone()));
+            let _ = timeout(NOTING, gone.send()).await;
+        }
+    }
+
+    /// Sends what is not answered, one after the other.
+    async fn note(self: Arc<Session>, mut notes: mpsc::Receiver<Note>) {
+        while let Some(note) = notes.recv().await {
+            self.post_note(note.text).await;
+        }
+    }
+
+    async fn post_note(&self, text: String) {
+        // Nobody waits to learn that it was not heard.
+        let _ = timeout(NOTING, self.post(text).send()).await;
+    }
+
+    /// Sends a request, and hands on what comes back, up to its answer.
+    async fn ask(self: Arc<Session>, id: String, text: String, given_up: oneshot::Receiver<()>) {
+        let answered = tokio::select! {
+            _ = given_up => return,
+            answered = self.answered(&id, text) => answered,
+        };
+        if let Err(gone) = answered {
+            let _ = self.received.send(Err(gone)).await;
+        }
+    }
+
+    async fn answered(&self, id: &str, text: String) -> Result<(), Gone> {
+        let gone = |why| Gone {
+            of: Some(id.to_owned()),
+            why,
+        };
+        let lost = |why: String| gone(Unconnected::Lost(why));
+        let sent = self.post(text).send().await;
+        let mut response = sent.map_err(|it| lost(broke(&it)))?;
+        let status = response.status();
+        match status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                let why = format!("it answers with status {status}");
+                return Err(gone(Unconnected::Refused(why)));
+            }
+            StatusCode::NOT_FOUND if self.id.get().is_some() => {
+                return Err(Gone::all("its session is over"));
+            }
+            _ => (),
+        }
+        if let Some(session) = response.headers().get(SESSION) {
+            // It is told with the first answer, and stays.
+            let _ = self.id.set(session.clone());
+        }
+        if events::are_in(&response) {
+            if self.hear(&mut response, Some(id)).await.map_err(lost)? {
+                return Ok(());
+            }
+            return Err(lost("it was closed without an answer".to_owned()));
+        }
+        let kind = response.headers().get(CONTENT_TYPE);
+        let kind = kind.and_then(|it| it.to_str().ok()).unwrap_or_default();
+        if kind.trim_start().starts_with("application/json") {
+            let bytes = self.whole(&mut response).await.map_err(lost)?;
+            if self.take(bytes, Some(id)).await.map_err(lost)? {
+                return Ok(());
+            }
+        }
+        Err(lost(format!(
+            "it answers with status {status}, and not what it was asked"
+        )))
+    }
+
+    /// Listens to what is said without having been asked.
+    async fn listen(self: Arc<Session>) {
+        loop {
+            let request = self.with_session(self.client.get(self.url.clone()));
+            let request = request.header(ACCEPT, "text/event-stream");
+            let Ok(mut response) = request.send().await else {
+                return;
+            };
+            // Not everybody has something to say.
+            if !response.status().is_success() || !events::are_in(&response) {
+                return;
+            }
+            let _ = self.hear(&mut response, None).await;
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Hands on the events of a response, up to an answer, and says whether that came.
+    async fn hear(&self, response: &mut Response, until: Option<&str>) -> Result<bool, String> {
+        let mut events = Events::default();
+        while let Some(piece) = response.chunk().await.map_err(|it| broke(&it))? {
+            events.feed(&piece);
+            loop {
+                let event = events.next(self.limit).map_err(|it| too_long(it.0))?;
+                let Some(event) = event else { break };
+                if self.take(event, until).await? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Hands on a message, and says whether it is the answer that is waited for.
+    async fn take(&self, message: Vec<u8>, waited_for: Option<&str>) -> Result<bool, String> {
+        let text = String::from_utf8(message).map_err(|_| NOT_UTF8.to_owned())?;
+        let head = serde_json::from_str::<Head>(&text).ok();
+        let is_it = head.is_some_and(|it| {
+            let id = match &it.id {
+                Some(Id::Text(id)) => Some(&**id),
+                _ => None,
+            };
+            it.method.is_none() && id.is_some() && id == waited_for
+        });
+        let _ = self.received.send(Ok(text)).await;
+        Ok(is_it)
+    }
+
+    async fn whole(&self, response: &mut Response) -> Result<Vec<u8>, String> {
+        let mut bytes = Vec::new();
+        while let Some(piece) = response.chunk().await.map_err(|it| broke(&it))? {
+            bytes.extend_from_slice(&piece);
+            if bytes.len() > self.limit {
+                return Err(too_long(self.limit));
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn post(&self, text: String) -> RequestBuilder {
+        let request = self.client.post(self.url.clone());
+        let request = request.header(CONTENT_TYPE, "application/json");
+        let request = request.header(ACCEPT, EITHER);
+        self.with_session(request).body(text)
+    }
+
+    fn with_session(&self, request: RequestBuilder) -> RequestBuilder {
+        let request = request.header(VERSION, wire::MCP_VERSION);
+        match self.id.get() {
+            Some(id) => request.header(SESSION, id.clone()),
+            None => request,
+        }
+    }
+}
+
+/// What is wrong, without the address, which whoever reads it knows.
+fn broke(error: &reqwest::Error) -> String {
+    if error.is_connect() {
+        return "nobody can be reached there".to_owned();
+    }
+    match error.is_timeout() {
+        true => "it does not answer".to_owned(),
+        false => "the connection broke".to_owned(),
+    }
+}

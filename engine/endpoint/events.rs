@@ -1,0 +1,74 @@
+//! Server-sent events, put together from the pieces of a response.
+
+use reqwest::{Response, header::CONTENT_TYPE};
+
+/// Whether a response is a stream of events. Some send all at once although they were asked for a stream.
+pub fn are_in(response: &Response) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE);
+    let kind = kind.and_then(|it| it.to_str().ok()).unwrap_or_default();
+    kind.trim_start().starts_with("text/event-stream")
+}
+
+/// What stands around the data of a line.
+const AROUND: usize = b"data: \r\n".len();
+
+/// An event is longer than so many bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooLong(pub usize);
+
+/// What is there of the events of one response.
+#[derive(Default)]
+pub struct Events {
+    bytes: Vec<u8>,
+    /// Up to where there is no end of a line.
+    seen: usize,
+    data: Vec<u8>,
+}
+
+impl Events {
+    pub fn feed(&mut self, piece: &[u8]) {
+        self.bytes.extend_from_slice(piece);
+    }
+
+    /// The data of the next event that is complete. Names of events and comments say nothing.
+    ///
+    /// # Errors
+    /// It is longer than the limit.
+    pub fn next(&mut self, limit: usize) -> Result<Option<Vec<u8>>, TooLong> {
+        let mut begin = 0;
+        let mut found = None;
+        while let Some(length) = self.bytes[self.seen..].iter().position(|it| *it == b'\n') {
+            let end = self.seen + length;
+            let line = self.bytes[begin..end].trim_ascii_end();
+            if let Some(data) = line.strip_prefix(b"data:") {
+                self.data.extend_from_slice(data.trim_ascii_start());
+                self.data.push(b'\n');
+            }
+            let is_over = line.is_empty() && !self.data.is_empty();
+            begin = end + 1;
+            self.seen = begin;
+            if is_over {
+                self.data.pop();
+                found = Some(std::mem::take(&mut self.data));
+                break;
+            }
+        }
+        self.bytes.drain(..begin);
+        self.seen = match found {
+            Some(_) => 0,
+            None => self.bytes.len(),
+        };
+        // What comes after a whole event is measured with the next one.
+        let length = match &found {
+            Some(event) => event.len(),
+            None => (self.bytes.len() + self.data.len()).saturating_sub(AROUND),
+        };
+        match length > limit {
+            true => Err(TooLong(limit)),
+            false => Ok(found),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
