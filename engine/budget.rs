@@ -16,6 +16,7 @@ use crate::usage::{Cost, Usage};
 pub struct Amount {
     pub tokens: u64,
     pub cost: Cost,
+    pub cu: Cost,
 }
 
 impl Amount {
@@ -23,6 +24,7 @@ impl Amount {
         Amount {
             tokens: used.tokens(),
             cost: used.cost.unwrap_or_default(),
+            cu: used.cu.unwrap_or_default(),
         }
     }
 
@@ -30,6 +32,7 @@ impl Amount {
         Amount {
             tokens: self.tokens.saturating_add(more.tokens),
             cost: self.cost.plus(more.cost),
+            cu: self.cu.plus(more.cu),
         }
     }
 
@@ -37,6 +40,7 @@ impl Amount {
         Amount {
             tokens: self.tokens.saturating_sub(less.tokens),
             cost: self.cost.minus(less.cost),
+            cu: self.cu.minus(less.cu),
         }
     }
 }
@@ -46,6 +50,8 @@ impl Amount {
 pub struct Limit {
     pub tokens: Option<u64>,
     pub cost: Option<Cost>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cu: Option<Cost>,
 }
 
 impl Limit {
@@ -58,10 +64,12 @@ impl Limit {
         Limit {
             tokens: self.tokens.or(other.tokens),
             cost: self.cost.or(other.cost),
+            cu: self.cu.or(other.cu),
         }
     }
 
-    /// Of what there is not enough for so much more. Where nothing is left there is not, however little it may be.
+    /// Of what there is not enough for so much more. Where nothing is left there is not, however little it may be; but
+    /// what a task may cost in CU is known, and so is that it may cost nothing.
     fn exceeded(self, spent: Amount, more: Amount) -> Option<What> {
         let all = spent.plus(more);
         let tokens = self
@@ -70,9 +78,11 @@ impl Limit {
         let cost = self
             .cost
             .is_some_and(|it| spent.cost >= it || all.cost > it);
-        match (tokens, cost) {
-            (true, _) => Some(What::Tokens),
-            (_, true) => Some(What::Cost),
+        let cu = self.cu.is_some_and(|it| all.cu > it);
+        match (tokens, cost, cu) {
+            (true, ..) => Some(What::Tokens),
+            (_, true, _) => Some(What::Cost),
+            (.., true) => Some(What::Cu),
             _ => None,
         }
     }
@@ -82,6 +92,7 @@ impl Limit {
 enum What {
     Tokens,
     Cost,
+    Cu,
 }
 
 /// Whether a call may be made.
@@ -156,9 +167,15 @@ impl Ledger {
         self.batch = None;
     }
 
-    /// Whether anything has a limit.
+    /// Whether tokens or money have a limit.
     pub fn is_limited(&self) -> bool {
-        self.accounts().any(|it| !it.limit.is_none())
+        let has_one = |it: &Account| it.limit.tokens.is_some() || it.limit.cost.is_some();
+        self.accounts().any(has_one)
+    }
+
+    /// Whether CU have one.
+    pub fn is_limited_in_cu(&self) -> bool {
+        self.accounts().any(|it| it.limit.cu.is_some())
     }
 
     /// Asks for a call that may use so much.
@@ -243,6 +260,9 @@ impl Account {
             (What::Cost, Amount { cost, .. }) => {
                 format!(", and the next call may cost {}", cost.amount())
             }
+            (What::Cu, Amount { cu, .. }) => {
+                format!(", and the next task may cost {}", cu.amount())
+            }
         };
         let whose = &self.whose;
         Some(Message(format!(
@@ -259,9 +279,14 @@ impl Account {
             .limit
             .cost
             .filter(|it| self.spent.cost.amount() * 100.0 >= it.amount() * NEAR as f64);
-        let what = match (tokens, cost) {
-            (Some(_), _) => What::Tokens,
-            (_, Some(_)) => What::Cost,
+        let cu = self
+            .limit
+            .cu
+            .filter(|it| self.spent.cu.amount() * 100.0 >= it.amount() * NEAR as f64);
+        let what = match (tokens, cost, cu.filter(|it| *it > Cost::default())) {
+            (Some(_), ..) => What::Tokens,
+            (_, Some(_), _) => What::Cost,
+            (.., Some(_)) => What::Cu,
             _ => return,
         };
         if std::mem::replace(&mut self.has_warned, true) {
@@ -282,6 +307,10 @@ impl Account {
             What::Cost => {
                 let limit = self.limit.cost.unwrap_or_default().amount();
                 format!("{} of {limit} is spent", self.spent.cost.amount())
+            }
+            What::Cu => {
+                let limit = self.limit.cu.unwrap_or_default().amount();
+                format!("{} of {limit} CU are spent", self.spent.cu.amount())
             }
         }
     }

@@ -29,6 +29,7 @@ use crate::{
     schedule::{Backoff, Jitter, OnFailure, Policy},
     shape::{self, Fault, FaultKind, Shape, Shapes},
     source::Source,
+    usage::Cost,
 };
 
 mod agents;
@@ -238,6 +239,9 @@ pub fn compile(bundle: &Bundle) -> (Option<Workflow>, Vec<Diagnostic>) {
     });
     if let Some(workflow) = &mut workflow {
         workflow.serve_by_providers();
+        if matches!(workflow.first, First::Dag(_)) {
+            workflow.budget.cu = workflow.acmp.max_price_cu.map(Cost::new);
+        }
     }
     (workflow, diagnostics)
 }

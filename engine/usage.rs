@@ -1,4 +1,4 @@
-//! What answers cost, in tokens and in money.
+//! What answers cost, in tokens, in money and in CU.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -12,6 +12,9 @@ pub struct Usage {
     pub cached_input_tokens: u64,
     /// As far as there was a price when it was used.
     pub cost: Option<Cost>,
+    /// What providers took that say so themselves, in CU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cu: Option<Cost>,
 }
 
 impl Usage {
@@ -22,23 +25,27 @@ impl Usage {
         self.cached_input_tokens = self
             .cached_input_tokens
             .saturating_add(more.cached_input_tokens);
-        self.cost = match (self.cost, more.cost) {
+        let both = |one: Option<Cost>, other: Option<Cost>| match (one, other) {
             (Some(one), Some(other)) => Some(one.plus(other)),
             (one, other) => one.or(other),
         };
+        self.cost = both(self.cost, more.cost);
+        self.cu = both(self.cu, more.cu);
     }
 
     /// What was used after `earlier`.
     pub fn since(self, earlier: Usage) -> Usage {
-        let cost = self.cost.map(|it| it.0);
-        let before = earlier.cost.map_or(0, |it| it.0);
+        let after = |it: Option<Cost>, earlier: Option<Cost>| {
+            it.map(|it| it.minus(earlier.unwrap_or_default()))
+        };
         Usage {
             input_tokens: self.input_tokens.saturating_sub(earlier.input_tokens),
             output_tokens: self.output_tokens.saturating_sub(earlier.output_tokens),
             cached_input_tokens: self
                 .cached_input_tokens
                 .saturating_sub(earlier.cached_input_tokens),
-            cost: cost.map(|it| Cost(it.saturating_sub(before))),
+            cost: after(self.cost, earlier.cost),
+            cu: after(self.cu, earlier.cu),
         }
     }
 
@@ -48,7 +55,7 @@ impl Usage {
     }
 }
 
-/// An amount of money, whatever the currency: exact to a billionth, so that sums do not depend on their order.
+/// An amount of money, or of CU, whatever the currency: exact to a billionth, so that sums do not depend on their order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cost(u64);
 
@@ -118,7 +125,7 @@ mod tests {
             input_tokens,
             output_tokens,
             cached_input_tokens,
-            cost: None,
+            ..Usage::default()
         }
     }
 
@@ -170,6 +177,7 @@ mod tests {
         assert_eq!(usage, used(3, 0, 4));
         let priced = Usage {
             cost: Some(Cost::new(0.123_456_789)),
+            cu: Some(Cost::new(0.5)),
             ..usage
         };
         let text = serde_json::to_string(&priced).expect("it is JSON");

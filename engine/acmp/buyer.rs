@@ -1,6 +1,13 @@
 //! A provider, as a buyer sees it.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use reqwest::{
     Client, Url,
@@ -144,18 +151,24 @@ impl Provider {
         })
     }
 
-    /// Has a task carried out. Dropped, it is cancelled. After a lost connection it is sent again with the same id, so
+    /// Has a task carried out. Dropped, it is cancelled. Whether the provider may have it shows in `is_open`. After a lost connection it is sent again with the same id, so
     /// that a provider that has it already does not do it twice.
     ///
     /// # Errors
     /// Why there is no result.
-    pub async fn invoke(&self, task_id: &str, params: &Value) -> Result<Value, Failed> {
+    pub async fn invoke(
+        &self,
+        task_id: &str,
+        params: &Value,
+        is_open: &AtomicBool,
+    ) -> Result<Value, Failed> {
         let slot = self.slots.acquire().await;
         let _slot = slot.expect("the slots are never closed");
         let mut resends = 0;
         loop {
             let lost = match self.connected().await {
                 Ok(connection) => {
+                    is_open.store(true, Ordering::Relaxed);
                     let called =
                         connection.call(task_id, "acmp/invoke", params.clone(), self.limit);
                     match called.await {

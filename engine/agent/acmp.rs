@@ -1,10 +1,13 @@
 //! The providers of a capability: asked one after the other until one can, and held to what they were asked.
 
-use std::sync::Arc;
+use std::{
+    mem,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 use serde_json::{Value, json};
 
-use super::{Agent, Answer, Reply, Request, Usage};
+use super::{Agent, Answer, Reply, Request, Usage, Witness};
 use crate::{
     accept::{Failure, Rejection},
     acmp::{
@@ -14,6 +17,7 @@ use crate::{
     context::Json,
     dag::Invocation,
     prompt,
+    usage::Cost,
 };
 
 /// How much of what a provider says is told.
@@ -36,9 +40,10 @@ impl Agent for Acmp {
             };
             let max_price = params["max_price_cu"].as_f64();
             let proof = params["proof_method"].as_str().map(str::to_owned);
+            let mut bill = Bill::new(max_price, &request.witness);
             let mut last = None;
             for provider in &providers {
-                match provider.invoke(&task_id, &params).await {
+                match provider.invoke(&task_id, &params, &bill.is_open).await {
                     Ok(result) => {
                         let terms = Terms {
                             task_id: &task_id,
@@ -46,25 +51,35 @@ impl Agent for Acmp {
                             proof: proof.as_deref(),
                             max_bytes: request.max_output_bytes,
                         };
-                        let mut reply = terms.read(&result).map_err(|it| by(provider, it))?;
+                        bill.settle(result["cost_cu"].as_f64());
+                        let reply = terms.read(&result);
+                        let cu = bill.ended();
+                        let mut reply = reply.map_err(|mut it| {
+                            it.usage.cu = cu;
+                            by(provider, it)
+                        })?;
+                        reply.usage.cu = cu;
                         if request.invocation.is_none() {
                             reply.text = data(&reply.text);
                         }
                         return Ok(reply);
                     }
                     Err(failed) => {
+                        bill.failed(&failed);
                         let rejection = by(provider, refused(&failed));
-                        if !another_may(&failed) {
-                            return Err(rejection);
-                        }
                         last = Some(rejection);
+                        if !another_may(&failed) {
+                            break;
+                        }
                     }
                 }
             }
-            Err(last.unwrap_or_else(|| {
+            let mut last = last.unwrap_or_else(|| {
                 let message = format!("no provider serves the capability `{capability}`");
                 Rejection::new(Failure::NotFound, message)
-            }))
+            });
+            last.usage.cu = bill.ended();
+            Err(last)
         })
     }
 
@@ -75,6 +90,60 @@ impl Agent for Acmp {
                 provider.close().await;
             }
         })
+    }
+}
+
+/// What a task takes, as far as anybody can know: a provider that was given it and of which nothing was heard any more
+/// may take as much as was offered.
+struct Bill {
+    most: Option<f64>,
+    /// Whether a provider has the task.
+    is_open: AtomicBool,
+    taken: Usage,
+    /// Who is told where nobody waits for the end.
+    witness: Witness,
+}
+
+impl Bill {
+    fn new(most: Option<f64>, witness: &Witness) -> Bill {
+        Bill {
+            most,
+            is_open: AtomicBool::new(false),
+            taken: Usage::default(),
+            witness: witness.clone(),
+        }
+    }
+
+    /// A provider takes so much. Where that is no price, or more than was offered, it takes no more than that.
+    fn settle(&mut self, price: Option<f64>) {
+        *self.is_open.get_mut() = false;
+        let price = price.filter(|it| *it >= 0.0).or(self.most);
+        let most = self.most.unwrap_or(f64::INFINITY);
+        self.taken.add(Usage {
+            cu: price.map(|it| Cost::new(it.min(most))),
+            ..Usage::default()
+        });
+    }
+
+    fn failed(&mut self, failed: &Failed) {
+        match failed {
+            Failed::Lost(_) | Failed::Silent(_) if *self.is_open.get_mut() => self.settle(None),
+            // What says that it failed takes nothing.
+            _ => *self.is_open.get_mut() = false,
+        }
+    }
+
+    fn ended(&mut self) -> Option<Cost> {
+        mem::take(&mut self.taken).cu
+    }
+}
+
+impl Drop for Bill {
+    fn drop(&mut self) {
+        if *self.is_open.get_mut() {
+            self.settle(None);
+        }
+        self.witness.uses(self.taken);
     }
 }
 

@@ -123,6 +123,7 @@ fn used(usage: Option<ScriptedUsage>) -> Usage {
         output_tokens: usage.output_tokens,
         cached_input_tokens: usage.cached_input_tokens,
         cost: None,
+        cu: None,
     }
 }
 

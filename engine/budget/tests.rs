@@ -6,7 +6,7 @@ use super::*;
 fn tokens(tokens: u64) -> Amount {
     Amount {
         tokens,
-        cost: Cost::default(),
+        ..Amount::default()
     }
 }
 
@@ -14,20 +14,21 @@ fn money(amount: f64) -> Amount {
     Amount {
         tokens: 1,
         cost: Cost::new(amount),
+        ..Amount::default()
     }
 }
 
 fn limit(tokens: u64) -> Limit {
     Limit {
         tokens: Some(tokens),
-        cost: None,
+        ..Limit::default()
     }
 }
 
 fn cost(amount: f64) -> Limit {
     Limit {
-        tokens: None,
         cost: Some(Cost::new(amount)),
+        ..Limit::default()
     }
 }
 
@@ -64,6 +65,34 @@ fn where_nothing_is_left_nothing_fits() {
     let reached = ledger.reached().map(ToString::to_string);
     expect!["the budget of the run is reached: 0.5 of 0.5 is spent"]
         .assert_eq(&reached.unwrap_or_default());
+}
+
+#[test]
+fn what_may_be_had_for_nothing_is_there_to_the_end() {
+    let cu = |amount: f64| Amount {
+        cu: Cost::new(amount),
+        ..Amount::default()
+    };
+    let limit = Limit {
+        cu: Some(Cost::new(0.5)),
+        ..Limit::default()
+    };
+    let mut ledger = Ledger::new(limit, cu(0.3));
+    assert!(ledger.is_limited_in_cu() && !ledger.is_limited());
+    let hold = go(ledger.reserve(cu(0.2)));
+    assert_eq!(ledger.reserve(cu(0.1)), Answer::Wait);
+    ledger.settle(hold, cu(0.2));
+    let hold = go(ledger.reserve(cu(0.0)));
+    ledger.settle(hold, cu(0.0));
+    assert_eq!(ledger.reserve(cu(0.1)), Answer::Never);
+    let reached = ledger.reached().map(ToString::to_string);
+    expect![
+        "the budget of the run is reached: 0.5 of 0.5 CU are spent, and the next task may cost 0.1"
+    ]
+    .assert_eq(&reached.unwrap_or_default());
+    let warnings: Vec<String> = ledger.warnings().iter().map(ToString::to_string).collect();
+    expect!["the budget of the run is nearly reached: 0.5 of 0.5 CU are spent"]
+        .assert_eq(&warnings.join("\n"));
 }
 
 #[test]

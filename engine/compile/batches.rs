@@ -4,11 +4,13 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{Batch, Capabilities, Compiler, Emits, Form, Merge, policy, providers::limit};
 use crate::{
+    budget::Limit,
     contract::{
         name::{Name, Names},
         task_batches as written,
     },
     diagnostic::{Code, Diagnostic, Place},
+    usage::Cost,
 };
 
 /// How long one attempt may take when nobody says.
@@ -189,7 +191,13 @@ impl Compiler<'_> {
                 .timeout_seconds
                 .map_or(DEFAULT_TIMEOUT, Duration::from_secs),
             deadline: batch.execution.deadline_seconds.map(Duration::from_secs),
-            budget: limit(&batch.execution.budget),
+            budget: Limit {
+                cu: match &*batch.source.task_model {
+                    DAG => self.bundle.acmp.value.max_price_cu.map(Cost::new),
+                    _ => None,
+                },
+                ..limit(&batch.execution.budget)
+            },
             context_key: batch.result.context_key.as_str().into(),
             status_key: batch.result.status_key.as_str().into(),
             merge: match batch.result.merge_strategy {

@@ -19,6 +19,7 @@ use crate::{
     diagnostic::{Code, Diagnostic, File, Place},
     load::Project,
     source::Source,
+    usage::Cost,
 };
 
 /// The agent that serves each capability.
@@ -93,6 +94,7 @@ impl Workflow {
     pub fn carry_out(&mut self, source: &Source) -> Result<Vec<Diagnostic>, Vec<Diagnostic>> {
         self.serve_by_providers();
         let (fixed, warnings) = fixed(source, &self.capabilities, &self.acmp)?;
+        self.budget.cu = self.acmp.max_price_cu.map(Cost::new);
         self.first = First::Dag(Box::new(fixed));
         Ok(warnings)
     }

@@ -92,6 +92,7 @@ pub(super) fn limit(budget: &Budget) -> Limit {
     Limit {
         tokens: budget.tokens.map(|it| it.get()),
         cost: budget.cost.map(Cost::new),
+        cu: None,
     }
 }
 

@@ -197,6 +197,9 @@ pub(super) struct Session {
     /// The most money that the run may spend, all its sessions together, in the currency of the prices
     #[arg(long, value_name = "X", value_parser = money)]
     pub(super) budget_cost: Option<Cost>,
+    /// The most that providers may take for tasks of DAGs, in CU, all sessions together
+    #[arg(long, value_name = "CU", value_parser = money)]
+    pub(super) budget_cu: Option<Cost>,
     /// Ask nobody: people's answers are their defaults; where there is none, the run stops and waits for `resume`
     #[arg(long)]
     pub(super) no_input: bool,
@@ -217,6 +220,7 @@ impl Session {
         Limit {
             tokens: self.budget_tokens.map(NonZeroU64::get),
             cost: self.budget_cost,
+            cu: self.budget_cu,
         }
     }
 }

@@ -385,7 +385,9 @@ fn finish(
     }
     let can_go_on = ending.status.can_go_on();
     let larger = match ending.status {
-        Status::Budget => " with a larger budget: `--budget-tokens N` or `--budget-cost X`",
+        Status::Budget => {
+            " with a larger budget: `--budget-tokens N`, `--budget-cost X` or `--budget-cu CU`"
+        }
         _ => "",
     };
     let to_go_on = format!("to go on: mozaiks-run resume {id}{larger}");

@@ -325,6 +325,7 @@ pub(super) fn tokens(usage: Usage) -> String {
         output_tokens,
         cached_input_tokens,
         cost,
+        cu,
     } = usage;
     let mut text = match (input_tokens, output_tokens) {
         (0, 0) => String::new(),
@@ -335,6 +336,9 @@ pub(super) fn tokens(usage: Usage) -> String {
     }
     if let Some(cost) = cost {
         text.push_str(&format!(", cost {}", cost.amount()));
+    }
+    if let Some(cu) = cu {
+        text.push_str(&format!(", {} CU", cu.amount()));
     }
     text
 }

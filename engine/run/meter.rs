@@ -19,9 +19,10 @@ use crate::{
     agent::{Agent, Call, Granted, Leave, Leaves, Question, Reply, Request, Usage, Witness},
     budget::Amount,
     compile::AgentSpec,
+    contract::runtime::Runtime,
     lane::How,
     prompt::Prompt,
-    usage::Price,
+    usage::{Cost, Price},
 };
 
 /// How many bytes of text are one token, as a rule fewer than there are: an estimate is to be no less than the truth.
@@ -36,6 +37,8 @@ pub(super) struct Meter {
     max_output_tokens: u64,
     /// What a model is sent along with every question.
     schema_tokens: u64,
+    /// Whether it has others carry tasks out, up to the price of each.
+    has_providers: bool,
     purse: Arc<Purse>,
 }
 
@@ -69,6 +72,13 @@ struct UnderWay {
     has_ended: bool,
 }
 
+/// A task that providers carry out.
+struct Given {
+    held: Held,
+    /// Who is told what it took when it was given up.
+    witness: Witness,
+}
+
 impl Meter {
     /// `has_model` says whether it is a model that is asked.
     pub(super) fn new(
@@ -83,6 +93,7 @@ impl Meter {
             ways,
             max_output_tokens: spec.max_output_tokens().unwrap_or(0),
             schema_tokens: tokens_of(schema),
+            has_providers: matches!(spec.runtime, Runtime::Acmp { .. }),
             purse: Arc::clone(purse),
         }
     }
@@ -95,7 +106,11 @@ impl Meter {
     ) -> Result<Reply, Rejection> {
         let waited = Arc::new(Waited::default());
         if self.ways.is_empty() {
-            return in_time(agent, request, &waited).await;
+            let given = self.give(&request).await?;
+            let answer = in_time(agent, request, &waited).await;
+            let usage = answer.as_ref().map_or_else(|it| it.usage, |it| it.usage);
+            given.into_iter().for_each(|it| it.ended(usage));
+            return answer;
         }
         if agent.asks_leave() {
             request.leave = Leave::of(Arc::new(Attempt {
@@ -114,6 +129,24 @@ impl Meter {
             Ok(reply) => Ok(Reply { usage, ..reply }),
             Err(rejection) => Err(Rejection { usage, ..rejection }),
         }
+    }
+
+    /// Waits until a task may be given away for the most that it may cost, where it says so.
+    async fn give(&self, request: &Request) -> Result<Option<Given>, Rejection> {
+        let task = request.invocation.as_ref().map(|it| &it.task);
+        let price = task.and_then(|it| it.max_price_cu).map(Cost::new);
+        let is_limited = self.has_providers && self.purse.ledger().is_limited_in_cu();
+        let Some(cu) = price.filter(|_| is_limited) else {
+            return Ok(None);
+        };
+        let amount = Amount {
+            cu,
+            ..Amount::default()
+        };
+        Ok(Some(Given {
+            held: self.purse.reserve(amount).await?,
+            witness: request.witness.clone(),
+        }))
     }
 
     /// Waits until one of the models may be asked so many tokens.
@@ -159,6 +192,28 @@ impl Meter {
             cost: price.map(|it| it.of(used)).or(used.cost),
             ..used
         }
+    }
+}
+
+impl Given {
+    fn ended(mut self, used: Usage) {
+        self.settle(used);
+    }
+
+    /// Only what it cost: its tokens are not ours.
+    fn settle(&mut self, used: Usage) {
+        self.held.settle(Usage {
+            cu: used.cu,
+            ..Usage::default()
+        });
+    }
+}
+
+impl Drop for Given {
+    fn drop(&mut self) {
+        // What has ended is settled already.
+        let used = self.witness.used();
+        self.settle(used);
     }
 }
 

@@ -13,6 +13,8 @@ import sys
 import threading
 import time
 
+sys.dont_write_bytecode = True
+
 import websocket
 
 HOW, LOG = sys.argv[1], sys.argv[2]
@@ -46,7 +48,7 @@ def hash_of(output):
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
-PRICES = {"negative": -1, "no_price": "free", "dear": 0.5, "nan": float("nan"), "infinite": float("inf")}
+PRICES = {"negative": -1, "no_price": "free", "dear": 0.5, "nan": float("nan"), "infinite": float("inf"), "huge": 1e300}
 
 
 def answer(params):
@@ -64,6 +66,8 @@ def answer(params):
     elif HOW == "no_proof":
         del result["proof"]
     elif HOW == "false_proof":
+        result["proof"]["hash"] = "sha256:00"
+    elif HOW == "proves_late" and heard_before("acmp/invoke") == 1:
         result["proof"]["hash"] = "sha256:00"
     elif HOW == "other_proof":
         result["proof"]["method"] = "tee-attestation"

@@ -126,5 +126,6 @@ fn usage(answer: &Value) -> Usage {
         output_tokens: count("/usage/completion_tokens"),
         cached_input_tokens: cached.unwrap_or(0),
         cost: None,
+        cu: None,
     }
 }

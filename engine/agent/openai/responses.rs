@@ -70,6 +70,7 @@ pub(super) fn read(answer: &Value, secrets: &Secrets) -> Result<(Heard, Usage), 
         output_tokens: count("/usage/output_tokens"),
         cached_input_tokens: count("/usage/input_tokens_details/cached_tokens"),
         cost: None,
+        cu: None,
     };
     match said(answer, secrets) {
         Ok(heard) => Ok((heard, usage)),

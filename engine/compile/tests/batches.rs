@@ -50,6 +50,7 @@ fn a_conveyor_stands_for_a_batch() {
                 budget: Limit {
                     tokens: None,
                     cost: None,
+                    cu: None,
                 },
                 context_key: "c_results",
                 status_key: "c_status",

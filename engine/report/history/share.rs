@@ -94,5 +94,9 @@ pub(super) fn tokens(usage: Usage) -> String {
 
 pub(super) fn cost(usage: Usage) -> String {
     let cost = usage.cost.map(|it| it.amount().to_string());
-    cost.unwrap_or_else(|| "-".to_owned())
+    let cu = usage.cu.map(|it| format!("{} CU", it.amount()));
+    match (cost, cu) {
+        (Some(cost), Some(cu)) => format!("{cost} + {cu}"),
+        (cost, cu) => cost.or(cu).unwrap_or_else(|| "-".to_owned()),
+    }
 }

@@ -47,6 +47,7 @@ fn story() -> Vec<RunEvent> {
         output_tokens: 34,
         cached_input_tokens: 200,
         cost: Some(Cost::new(0.0125)),
+        cu: Some(Cost::new(0.25)),
     };
     let ended = |end: TaskEnd, attempts: u32, files: usize| RunEvent::TaskEnded {
         model: None,
@@ -166,7 +167,7 @@ fn every_event_has_its_line() {
             [  0.5s] run       6f-1 of Reports
             [  1.0s] turn      1: Planner
             [  1.5s] retried   Planner attempt 1: not_json: not JSON: ` [2J`; attempt 2 in 1.5s
-            [  2.0s] turn      1: Planner is done, 1200 tokens in, 34 out, 200 cached, cost 0.0125
+            [  2.0s] turn      1: Planner is done, 1200 tokens in, 34 out, 200 cached, cost 0.0125, 0.25 CU
             [  2.5s] refused   chunks: 1 fault; the planner is asked again, 1 round left
                 error[MZ404]: a cycle
                  --> reply:3:1
@@ -184,7 +185,7 @@ fn every_event_has_its_line() {
             [  7.5s] cancelled chunk_3: `a` failed
             [  8.0s] batch     chunks partial: 12 completed, 1 failed, 2 cancelled
             [  8.5s] warning   no transition  matches
-            [  9.0s] run       partial: 1 task failed (2 turns, 1200 tokens in, 34 out, 200 cached, cost 0.0125)
+            [  9.0s] run       partial: 1 task failed (2 turns, 1200 tokens in, 34 out, 200 cached, cost 0.0125, 0.25 CU)
         "#]],
     );
 }
@@ -212,7 +213,7 @@ fn starts_are_left_out_unless_asked_for() {
             [  7.5s] cancelled chunk_3: `a` failed
             [  8.0s] batch     chunks partial: 12 completed, 1 failed, 2 cancelled
             [  8.5s] warning   no transition  matches
-            [  9.0s] run       partial: 1 task failed (2 turns, 1200 tokens in, 34 out, 200 cached, cost 0.0125)
+            [  9.0s] run       partial: 1 task failed (2 turns, 1200 tokens in, 34 out, 200 cached, cost 0.0125, 0.25 CU)
         "#]],
     );
 }
@@ -223,7 +224,7 @@ fn quiet_is_the_last_line_of_a_run_that_did_not_end_well() {
         Level::Quiet,
         &story(),
         expect![[r#"
-            [  9.0s] run       partial: 1 task failed (2 turns, 1200 tokens in, 34 out, 200 cached, cost 0.0125)
+            [  9.0s] run       partial: 1 task failed (2 turns, 1200 tokens in, 34 out, 200 cached, cost 0.0125, 0.25 CU)
         "#]],
     );
     let completed = RunEvent::RunEnded {

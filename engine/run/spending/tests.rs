@@ -40,7 +40,7 @@ fn spending(limit: Limit, seed: u64) -> Spending {
 fn tokens(tokens: u64) -> Limit {
     Limit {
         tokens: Some(tokens),
-        cost: None,
+        ..Limit::default()
     }
 }
 
@@ -190,8 +190,8 @@ async fn money_is_kept_to_as_well() {
     for seed in 0..100 {
         let cost = Cost::new(Rng::with_seed(seed).f64() * 0.05 + 0.002);
         let limit = Limit {
-            tokens: None,
             cost: Some(cost),
+            ..Limit::default()
         };
         let (sum, _) = spend(limit, seed, as_estimated).await;
         let spent = sum.cost.unwrap_or_default();

@@ -149,6 +149,7 @@ async fn requests_and_calls() {
             output_tokens: 4,
             cached_input_tokens: 6,
             cost: None,
+            cu: None,
         }
     );
     assert_eq!(*told.lock().unwrap(), ["find ok"]);
