@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use tokio::{net::TcpListener, sync::Semaphore, task::JoinSet};
+use tokio::{net::TcpListener, sync::Semaphore, task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -18,14 +18,21 @@ use crate::{
 
 mod connection;
 mod network;
+mod patience;
+mod places;
 mod tasks;
 mod work;
 
+use places::Places;
 use tasks::Tasks;
+
+/// How long nobody is let in after that went wrong.
+const BREATH: Duration = Duration::from_millis(10);
 
 /// How much is served at once, and held.
 #[derive(Debug, Clone)]
 pub struct Limits {
+    /// Where more come, those have to go that have nothing to do.
     pub connections: usize,
     /// Tasks that are carried out at the same time; others wait.
     pub running: usize,
@@ -40,6 +47,8 @@ pub struct Limits {
     pub timeout: Duration,
     /// How long tasks under way may go on when the provider is told to stop.
     pub grace: Duration,
+    /// How long a buyer may take none of what it is sent.
+    pub patience: Duration,
     /// How large the tasks under way may be together.
     pub open_bytes: usize,
 }
@@ -56,6 +65,7 @@ impl Default for Limits {
             heartbeat: Duration::from_secs(5),
             timeout: Duration::from_secs(600),
             grace: Duration::from_secs(10),
+            patience: Duration::from_secs(30),
             open_bytes: 512 << 20,
         }
     }
@@ -68,6 +78,7 @@ pub struct Provider {
     /// What each buyer has to show.
     token: Option<String>,
     tasks: Tasks,
+    places: Arc<Places>,
     running: Semaphore,
     max_output_bytes: usize,
     /// What the agents' models may call.
@@ -100,6 +111,7 @@ impl Provider {
         Arc::new(Provider {
             served: served.collect(),
             tasks: Tasks::new(&limits),
+            places: Places::new(limits.connections),
             running: Semaphore::new(limits.running),
             limits,
             token,
@@ -111,7 +123,9 @@ impl Provider {
 
     /// Serves the one buyer at the other end of a link, until it is gone or `stop`.
     pub async fn serve(self: &Arc<Provider>, link: Link, stop: &CancellationToken) {
-        connection::serve(self, link, stop).await;
+        if let Some(place) = self.places.enter() {
+            connection::serve(self, link, &place, stop).await;
+        }
     }
 
     /// Serves whoever connects, until `stop`.
@@ -128,11 +142,18 @@ impl Provider {
             tokio::select! {
                 () = stop.cancelled() => break,
                 Some(_) = connections.join_next() => (),
-                accepted = listener.accept(), if connections.len() < self.limits.connections => {
-                    // One that is gone already is nobody's trouble.
-                    let Ok((stream, _)) = accepted else { continue };
+                accepted = listener.accept() => {
+                    let Ok((stream, _)) = accepted else {
+                        // One that is gone already is nobody's trouble; where there is no room for a file, there may be
+                        // later.
+                        sleep(BREATH).await;
+                        continue;
+                    };
+                    let Some(place) = self.places.enter() else { continue };
                     let (provider, stop) = (Arc::clone(self), stop.clone());
-                    connections.spawn(async move { network::welcome(&provider, stream, &stop).await });
+                    connections.spawn(async move {
+                        network::welcome(&provider, stream, &place, &stop).await;
+                    });
                 }
             }
         }

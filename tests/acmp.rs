@@ -31,7 +31,7 @@ fn one(more: &Value) -> String {
 
 /// What carries messages.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Carrier {
+pub(crate) enum Carrier {
     Stdio,
     Websocket,
     Http,
@@ -564,7 +564,7 @@ fn a_task_larger_than_a_message_is_not_sent() {
 /// Ours, in another process.
 pub(crate) struct Serving {
     program: Child,
-    port: String,
+    pub(crate) port: String,
 }
 
 impl Serving {
@@ -593,12 +593,17 @@ impl Serving {
         }
     }
 
+    /// Of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.program.id()
+    }
+
     /// What comes back for these messages.
     pub(crate) fn buy(&self, token: &str, messages: &[String]) -> (Option<i32>, Vec<String>) {
         self.buy_over(Websocket, token, messages)
     }
 
-    fn buy_over(
+    pub(crate) fn buy_over(
         &self,
         carrier: Carrier,
         token: &str,
@@ -633,7 +638,7 @@ impl Drop for Serving {
 }
 
 /// One that says how often it was asked, one that never ends, and one that is a template.
-const SERVED: &str = r#"=== agents.yaml
+pub(crate) const SERVED: &str = r#"=== agents.yaml
 agents:
   - name: Counter
     capabilities: [count]
@@ -646,14 +651,14 @@ agents:
     runtime: {kind: template, template: '{"said": {{ input.data | tojson }}}'}
 "#;
 
-fn invoke(id: u32, task: &str, capability: &str) -> Value {
+pub(crate) fn invoke(id: u32, task: &str, capability: &str) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": "acmp/invoke", "params": {
         "task_id": task, "capability": capability, "input": { "type": "text", "data": "hi" },
     } })
 }
 
 /// The answers by id, as far as they have one.
-fn answers(lines: &[String]) -> Value {
+pub(crate) fn answers(lines: &[String]) -> Value {
     let mut answers = json!({});
     for line in lines
         .iter()

@@ -7,6 +7,7 @@ mod budgets;
 mod codes;
 mod conformance;
 mod crash;
+mod crowds;
 mod dags;
 mod diagnostics;
 mod examples;

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Provider,
+    places::Place,
     tasks::{Coming, New, Outcome},
     work::Task,
 };
@@ -41,7 +42,12 @@ pub(super) struct Asked {
 }
 
 /// Takes in messages until the buyer is gone, or `stop`; then what is under way is answered first.
-pub(super) async fn serve(provider: &Arc<Provider>, mut link: Link, stop: &CancellationToken) {
+pub(super) async fn serve(
+    provider: &Arc<Provider>,
+    mut link: Link,
+    place: &Place,
+    stop: &CancellationToken,
+) {
     let mut open = JoinSet::new();
     loop {
         tokio::select! {
@@ -56,7 +62,12 @@ pub(super) async fn serve(provider: &Arc<Provider>, mut link: Link, stop: &Cance
                         }
                     }
                     Taken::Task(asked) => {
-                        open.spawn(wait(Arc::clone(provider), link.outgoing.clone(), asked));
+                        let waiting = wait(Arc::clone(provider), link.outgoing.clone(), asked);
+                        let busy = place.work();
+                        open.spawn(async move {
+                            let _busy = busy;
+                            waiting.await;
+                        });
                     }
                     Taken::Noted => (),
                 }
@@ -170,9 +181,9 @@ async fn carry_out(provider: Arc<Provider>, task: Task, new: New) {
     provider.tasks.remember(&id, id.len() + bytes);
 }
 
-async fn done(coming: &mut Coming) -> Option<Outcome> {
-    let outcome = coming.wait_for(Option::is_some).await.ok()?;
-    outcome.clone()
+async fn is_done(coming: &mut Coming) {
+    // Where it is lost, nobody says any more that it is done.
+    let _ = coming.wait_for(Option::is_some).await;
 }
 
 /// Answers when the task is done, and meanwhile says that it is under way.
@@ -184,10 +195,13 @@ pub(super) async fn wait(provider: Arc<Provider>, outgoing: mpsc::Sender<String>
     } = asked;
     loop {
         let text = tokio::select! {
-            outcome = done(&mut coming) => {
-                let lost = || Err(Error::new(wire::INTERNAL, "it is lost").about(&task_id));
-                let text = answer(id, outcome.unwrap_or_else(lost));
-                let _ = outgoing.send(text).await;
+            () = is_done(&mut coming) => {
+                // A result is not copied before there is room for it.
+                if let Ok(room) = outgoing.reserve().await {
+                    let lost = || Err(Error::new(wire::INTERNAL, "it is lost").about(&task_id));
+                    let outcome = coming.borrow().clone();
+                    room.send(answer(id, outcome.unwrap_or_else(lost)));
+                }
                 return;
             }
             () = sleep(provider.limits.heartbeat) => Message::Notification {

@@ -5,12 +5,10 @@
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::stream::unfold;
-use http_body_util::{
-    BodyExt, Full, LengthLimitError, Limited, StreamBody, combinators::UnsyncBoxBody,
-};
+use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
 use hyper::{
     HeaderMap, Method, Request, Response, StatusCode,
-    body::{Bytes, Frame, Incoming},
+    body::{Body as _, Bytes, Frame, Incoming},
     header::{
         ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, ORIGIN,
         UPGRADE,
@@ -30,6 +28,8 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Provider,
     connection::{self, Asked, Taken},
+    patience::Patient,
+    places::{Busy, Place},
 };
 use crate::acmp::link;
 
@@ -41,12 +41,18 @@ const HEAD: usize = 16 << 10;
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// Serves one connection until it ends, or `stop`.
-pub(super) async fn welcome(provider: &Arc<Provider>, stream: TcpStream, stop: &CancellationToken) {
+pub(super) async fn welcome(
+    provider: &Arc<Provider>,
+    stream: TcpStream,
+    place: &Place,
+    stop: &CancellationToken,
+) {
     let _ = stream.set_nodelay(true);
+    let stream = Patient::new(stream, provider.limits.patience);
     let (upgrades, mut upgraded) = mpsc::channel(1);
     let service = service_fn(|request| {
         let (provider, upgrades) = (Arc::clone(provider), upgrades.clone());
-        async move { Ok::<_, Infallible>(respond(&provider, request, &upgrades).await) }
+        async move { Ok::<_, Infallible>(respond(&provider, request, place, &upgrades).await) }
     });
     let mut builder = http1::Builder::new();
     let builder = builder.timer(TokioTimer::new());
@@ -55,6 +61,7 @@ pub(super) async fn welcome(provider: &Arc<Provider>, stream: TcpStream, stop: &
     let mut serving = pin!(serving.with_upgrades());
     tokio::select! {
         _ = serving.as_mut() => (),
+        () = place.lost() => return,
         () = stop.cancelled() => {
             serving.as_mut().graceful_shutdown();
             // What takes longer can be asked for again.
@@ -72,17 +79,23 @@ pub(super) async fn welcome(provider: &Arc<Provider>, stream: TcpStream, stop: &
     let limit = provider.limits.message_bytes;
     let (stream, config) = (TokioIo::new(stream), Some(link::config(limit)));
     let stream = WebSocketStream::from_raw_socket(stream, Role::Server, config).await;
-    connection::serve(provider, link::frames(stream, limit), stop).await;
+    let link = link::frames(stream, limit);
+    tokio::select! {
+        () = connection::serve(provider, link, place, stop) => (),
+        () = place.lost() => (),
+    }
 }
 
 async fn respond(
     provider: &Arc<Provider>,
     mut request: Request<Incoming>,
+    place: &Place,
     upgrades: &mpsc::Sender<OnUpgrade>,
 ) -> Response<Body> {
     if let Err(status) = admit(provider, request.headers()) {
         return empty(status);
     }
+    place.let_in();
     if request.headers().contains_key(UPGRADE) {
         let upgraded = hyper::upgrade::on(&mut request);
         let request = request.map(|_| ());
@@ -104,6 +117,7 @@ async fn respond(
         Ok(text) => text,
         Err(status) => return empty(status),
     };
+    let busy = place.work();
     match connection::take(provider, &text, 0) {
         Taken::Answer(answer) => with(JSON, Full::from(answer).boxed_unsync()),
         Taken::Malformed(answer) => {
@@ -112,7 +126,9 @@ async fn respond(
             response
         }
         Taken::Noted => empty(StatusCode::ACCEPTED),
-        Taken::Task(asked) if reads_events(&head.headers) => with(EVENTS, events(provider, asked)),
+        Taken::Task(asked) if reads_events(&head.headers) => {
+            with(EVENTS, events(provider, asked, busy))
+        }
         Taken::Task(asked) => {
             let (outgoing, mut texts) = mpsc::channel(1);
             let mut waiting = pin!(connection::wait(Arc::clone(provider), outgoing, asked));
@@ -148,15 +164,24 @@ fn admit(provider: &Provider, headers: &HeaderMap) -> Result<(), StatusCode> {
     }
 }
 
-/// The text of a request, if it comes in time and is not too long.
-async fn read(body: Incoming, limit: usize) -> Result<String, StatusCode> {
-    let body = timeout(GREETING, Limited::new(body, limit).collect()).await;
-    let body = body.map_err(|_| StatusCode::REQUEST_TIMEOUT)?;
-    let body = body.map_err(|error| match error.is::<LengthLimitError>() {
-        true => StatusCode::PAYLOAD_TOO_LARGE,
-        false => StatusCode::BAD_REQUEST,
-    })?;
-    String::from_utf8(body.to_bytes().into()).map_err(|_| StatusCode::BAD_REQUEST)
+/// The text of a request, if it goes on coming and is not too long.
+async fn read(mut body: Incoming, limit: usize) -> Result<String, StatusCode> {
+    let too_long = |length: u64| length > limit as u64;
+    if too_long(body.size_hint().lower()) {
+        return Err(StatusCode::PAYLOAD_TOO_LARGE);
+    }
+    let mut bytes = Vec::new();
+    loop {
+        let frame = timeout(GREETING, body.frame()).await;
+        let frame = frame.map_err(|_| StatusCode::REQUEST_TIMEOUT)?;
+        let Some(frame) = frame.transpose().map_err(|_| StatusCode::BAD_REQUEST)? else {
+            return String::from_utf8(bytes).map_err(|_| StatusCode::BAD_REQUEST);
+        };
+        bytes.extend_from_slice(frame.data_ref().map_or(&[][..], |it| it));
+        if too_long(bytes.len() as u64) {
+            return Err(StatusCode::PAYLOAD_TOO_LARGE);
+        }
+    }
 }
 
 fn reads_events(headers: &HeaderMap) -> bool {
@@ -166,9 +191,13 @@ fn reads_events(headers: &HeaderMap) -> bool {
 }
 
 /// What is to be said of a task, each as an event. When nobody reads it any more, it ends.
-fn events(provider: &Arc<Provider>, asked: Asked) -> Body {
+fn events(provider: &Arc<Provider>, asked: Asked, busy: Busy) -> Body {
     let (outgoing, texts) = mpsc::channel(1);
-    let waiting = Box::pin(connection::wait(Arc::clone(provider), outgoing, asked));
+    let waiting = connection::wait(Arc::clone(provider), outgoing, asked);
+    let waiting = Box::pin(async move {
+        let _busy = busy;
+        waiting.await;
+    });
     let events = unfold((Some(waiting), texts), |(mut waiting, mut texts)| async {
         loop {
             let text = match &mut waiting {

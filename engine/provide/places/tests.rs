@@ -1,0 +1,46 @@
+use super::{Place, Places};
+
+fn is_lost(place: &Place) -> bool {
+    place.lost.is_cancelled()
+}
+
+#[test]
+fn whoever_has_had_nothing_to_do_for_the_longest_time_goes_first() {
+    let places = Places::new(3);
+    let [a, b, c] = [(); 3].map(|()| places.enter().expect("there is room"));
+    // The first has done something since.
+    drop(a.work());
+    let d = places.enter().expect("somebody goes");
+    assert!(is_lost(&b) && !is_lost(&a) && !is_lost(&c));
+    // A place that is given up is free, and one that is lost already frees none.
+    drop(b);
+    drop(c);
+    let e = places.enter().expect("there is room");
+    assert!(!is_lost(&a) && !is_lost(&d) && !is_lost(&e));
+}
+
+#[test]
+fn nobody_who_was_let_in_goes_for_a_crowd_that_was_not() {
+    let places = Places::new(3);
+    let guest = places.enter().expect("there is room");
+    guest.let_in();
+    let crowd = (0..100).map(|_| places.enter().expect("somebody of the crowd goes"));
+    let crowd: Vec<Place> = crowd.collect();
+    assert!(!is_lost(&guest));
+    assert_eq!(crowd.iter().filter(|it| !is_lost(it)).count(), 2);
+}
+
+#[test]
+fn nobody_goes_who_has_something_to_do() {
+    let places = Places::new(2);
+    let [a, b] = [(); 2].map(|()| places.enter().expect("there is room"));
+    let (of_a, of_b) = (a.work(), [b.work(), b.work()]);
+    assert!(places.enter().is_none());
+    let [first, second] = of_b;
+    drop(first);
+    assert!(places.enter().is_none());
+    drop(second);
+    let c = places.enter().expect("somebody has nothing to do");
+    assert!(is_lost(&b) && !is_lost(&a) && !is_lost(&c));
+    drop(of_a);
+}
