@@ -5,6 +5,7 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
     process::{self, Child, Command},
+    thread,
 };
 
 use serde_json::{Value, json};
@@ -73,6 +74,9 @@ impl Peer {
         }
         let mut command = Command::new("python3");
         command.arg(peer).arg(how).arg(log).arg(carrier.name());
+        if how == "secured" {
+            command.arg("tls");
+        }
         let mut program = command
             .stdout(process::Stdio::piped())
             .stderr(process::Stdio::null())
@@ -307,52 +311,53 @@ fn so_it_is_whatever_carries_it() {
 /// What is wrong with messages themselves, and how that shows with each carrier.
 #[test]
 fn a_connection_that_is_of_no_use_is_lost() {
-    let closed = "connection: provider `closes`: it was closed";
-    let none = json!({});
+    let lost = "connection: provider `{}`: ";
+    let closed = "connection: provider `{}`: it was closed";
+    let half = "connection: provider `{}`: it was closed in the middle of a message";
+    let unanswered = "connection: provider `{}`: it was closed without an answer";
+    let long = "connection: provider `{}`: a message is longer than the 65536 bytes";
+    let odd = "connection: provider `{}`: a message is not UTF-8";
+    let status = "connection: provider `{}`: it answers with status 307";
+    let unavailable = "connection: provider `{}`: it answers with status 503";
+    let empty = "connection: provider `{}`: it answers with status 202";
+    let refused = "authentication: provider `{}`: it answers with status 401";
+    // Where the task has to be given up.
+    let late = "timeout: no answer within 0.7 seconds";
     let cases = [
-        ("closes", Stdio, closed),
-        ("closes", Websocket, "connection: provider `closes`: "),
-        ("closes", Http, closed),
-        (
-            "half",
-            Stdio,
-            "connection: provider `half`: it was closed in the middle of a message",
-        ),
-        ("half", Websocket, "connection: provider `half`: "),
-        (
-            "half",
-            Http,
-            "connection: provider `half`: it was closed without an answer",
-        ),
-        (
-            "redirects",
-            Http,
-            "connection: provider `redirects`: it answers with status 307",
-        ),
-        (
-            "unavailable",
-            Http,
-            "connection: provider `unavailable`: it answers with status 503",
-        ),
-        (
-            "empty",
-            Http,
-            "connection: provider `empty`: it answers with status 202",
-        ),
-        (
-            "unauthorized",
-            Http,
-            "authentication: provider `unauthorized`: it answers with status 401",
-        ),
+        ("closes", [Some(closed), Some(lost), Some(closed)]),
+        ("half", [Some(half), Some(lost), Some(unanswered)]),
+        ("redirects", [None, None, Some(status)]),
+        ("unavailable", [None, None, Some(unavailable)]),
+        ("empty", [None, None, Some(empty)]),
+        ("unauthorized", [None, None, Some(refused)]),
+        ("long", [Some(long); 3]),
+        ("endless", [Some(long); 3]),
+        ("announced", [None, Some(long), Some(long)]),
+        ("not_utf8", [Some(odd); 3]),
+        // What is no number is no JSON, and no message.
+        ("nan", [Some(late), Some(late), Some(unanswered)]),
+        ("infinite", [Some(late), Some(late), Some(unanswered)]),
+        // It answers another question, or when it was told that nobody waits, or says other things for ever.
+        ("another_id", [Some(late); 3]),
+        ("late", [Some(late); 3]),
+        ("floods_on", [Some(late); 3]),
     ];
-    for (how, carrier, wanted) in cases {
-        check(carrier, how, &none, wanted);
-    }
-    for carrier in CARRIERS {
-        let long = "connection: provider `long`: a message is longer than the 65536 bytes";
-        check(carrier, "long", &none, long);
-        let odd = "connection: provider `not_utf8`: a message is not UTF-8";
-        check(carrier, "not_utf8", &none, odd);
+    let cases = cases.iter().flat_map(|(how, wanted)| {
+        let wanted = CARRIERS.into_iter().zip(wanted);
+        wanted.filter_map(move |(carrier, it)| Some((*how, carrier, (*it)?)))
+    });
+    let cases: Vec<_> = cases.collect();
+    // They wait most of the time.
+    for some in cases.chunks(8) {
+        thread::scope(|scope| {
+            for (how, carrier, wanted) in some {
+                let more = match *wanted == late {
+                    true => json!({ "timeout_ms": 700 }),
+                    false => json!({}),
+                };
+                scope.spawn(move || check(*carrier, how, &more, &wanted.replace("{}", how)));
+            }
+        });
     }
 }
 
@@ -500,6 +505,39 @@ fn what_a_dag_may_cost_is_reserved_for_each_task_and_the_run_stops_there_and_goe
         reason.contains("the result costs 0.001 CU; 0 are allowed"),
         "{reason}"
     );
+}
+
+/// Elsewhere it is the system that says which ones are.
+#[cfg(target_os = "linux")]
+#[test]
+fn over_tls_only_a_certificate_that_is_trusted_counts() {
+    for carrier in [Websocket, Http] {
+        let project = Project::new();
+        let peer = Peer::start(&project, "secured", carrier);
+        let plain = peer.endpoint["url"].as_str().unwrap_or_default();
+        let (scheme, place) = plain.split_once(':').expect("it has a scheme");
+        let acmp = json!({ "providers": [{
+            "name": "secured",
+            "endpoint": { "kind": carrier.name(), "url": format!("{scheme}s:{place}") },
+            "capabilities": ["echo"],
+        }] });
+        project.write("acmp.json", acmp.to_string());
+        project.write("dag.json", one(&json!({})));
+        let arguments = ["dag", "dag.json", "--acmp", "acmp.json", "--json"];
+        let trusted = home().join("tests/peers/tls.pem");
+        let trusted = trusted.to_string_lossy();
+        let ran = project.run_with(&[("SSL_CERT_FILE", &*trusted)], &arguments);
+        assert_eq!(ran.code, 0, "{carrier:?}: {} {}", ran.stdout, ran.stderr);
+        let ran = project.run(&arguments);
+        assert_eq!(ran.code, 1, "{carrier:?}: {}", ran.stderr);
+        let reason = read(&ran.stdout)["reason"].clone();
+        let reason = reason.as_str().unwrap_or_default();
+        assert!(
+            reason.contains("connection: provider `secured`: "),
+            "{reason}"
+        );
+        assert_eq!(heard(&project, "secured", "acmp/invoke").len(), 1);
+    }
 }
 
 #[test]

@@ -254,6 +254,9 @@ impl Session {
     }
 
     async fn whole(&self, response: &mut Response) -> Result<Vec<u8>, String> {
+        if response.content_length() > Some(self.limit as u64) {
+            return Err(too_long(self.limit));
+        }
         let mut bytes = Vec::new();
         while let Some(piece) = response.chunk().await.map_err(|it| broke(&it))? {
             bytes.extend_from_slice(&piece);

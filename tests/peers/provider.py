@@ -1,7 +1,8 @@
 """An ACMP provider, written from the specifications: MCP, JSON-RPC and ACMP.
 
 Its arguments say how it misbehaves, where it notes what it hears, and what carries it: nothing for standard input and
-output, or `websocket` or `http`; then it says at which port.
+output, or `websocket` or `http`; then it says at which port. With `tls` besides, it shows the certificate of `tls.pem`,
+which nobody trusts who is not told to.
 """
 
 import hashlib
@@ -9,6 +10,7 @@ import http.server
 import json
 import os
 import socket
+import ssl
 import sys
 import threading
 import time
@@ -118,6 +120,10 @@ def invoke(message, params, wire):
             time.sleep(0.005)
         wire.send({"id": message["id"], "error": {"code": -33099, "message": "it says so"}})
         return
+    while HOW == "floods_on":
+        wire.send({"method": "acmp/streamChunk", "params": {"task_id": params["task_id"], "seq": 0}})
+        wire.send({"id": "another", "result": answer(params)})
+        wire.send({"method": "acmp/heartbeat", "params": {"task_id": "task_another"}})
     while HOW == "beats_on":
         time.sleep(0.01)
         wire.send(beat)
@@ -178,8 +184,6 @@ class Lines(Wire):
     def half(self, data):
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
-
-    announce = None
 
     def endless(self):
         while True:
@@ -306,8 +310,10 @@ class Requests(http.server.BaseHTTPRequestHandler, Wire):
             listener.send(message)
 
     def announce(self, size):
+        self.is_begun = True
         self.respond(200, [("Content-Type", "application/json"), ("Content-Length", size)])
         self.wfile.write(b"{")
+        self.wfile.flush()
 
     def endless(self):
         self.half(b"")
@@ -338,8 +344,16 @@ class Server(http.server.ThreadingHTTPServer):
         """Buyers may hang up."""
 
 
+def secured(listener):
+    if "tls" not in sys.argv[4:]:
+        return listener
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(os.path.join(os.path.dirname(__file__), "tls.pem"))
+    return context.wrap_socket(listener, server_side=True, do_handshake_on_connect=False)
+
+
 def serve_frames():
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = secured(socket.create_server(("127.0.0.1", 0)))
     print(listener.getsockname()[1], flush=True)
 
     def serve(stream):
@@ -355,6 +369,7 @@ def serve_frames():
 
 def serve_requests():
     server = Server(("127.0.0.1", 0), Requests)
+    server.socket = secured(server.socket)
     print(server.server_address[1], flush=True)
     server.serve_forever()
 
