@@ -294,6 +294,7 @@ fn so_it_is_whatever_carries_it() {
         "floods",
         "beats",
         "wrong_id",
+        "negative",
         "dear",
         "capability",
         "silent",

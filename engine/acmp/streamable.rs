@@ -14,7 +14,7 @@ use reqwest::{
 };
 use serde::Deserialize;
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{mpsc, oneshot, watch},
     task::JoinSet,
     time::{sleep, timeout},
 };
@@ -30,6 +30,8 @@ const VERSION: &str = "MCP-Protocol-Version";
 const EITHER: &str = "application/json, text/event-stream";
 /// How long the other side may take for what it does not answer.
 const NOTING: Duration = Duration::from_secs(5);
+/// How long it may take to begin to answer a request before it is spoken about: one that answers with JSON begins late.
+const COMING: Duration = Duration::from_millis(500);
 /// How long to wait before listening again.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -87,10 +89,19 @@ struct Params {
     task_id: Option<String>,
 }
 
-/// What is not answered. What it gives up is given up when it was heard.
+/// A request under way.
+struct Asking {
+    /// Dropped, nobody waits for it any more.
+    waits: oneshot::Sender<()>,
+    /// Whether the other side has it.
+    has_come: watch::Receiver<bool>,
+}
+
+/// What is not answered.
 struct Note {
     text: String,
-    _gives_up: Option<oneshot::Sender<()>>,
+    /// It is about a request, which it must not overtake.
+    after: Option<watch::Receiver<bool>>,
 }
 
 impl Session {
@@ -99,41 +110,50 @@ impl Session {
         let mut noting = JoinSet::new();
         noting.spawn(Arc::clone(&self).note(notes));
         let mut asking = JoinSet::new();
-        let mut open: HashMap<String, oneshot::Sender<()>> = HashMap::new();
+        let mut open: HashMap<String, Asking> = HashMap::new();
         loop {
             let text = tokio::select! {
                 text = to_send.recv() => text,
                 Some(_) = asking.join_next() => {
-                    open.retain(|_, it| !it.is_closed());
+                    open.retain(|_, it| !it.waits.is_closed());
                     continue;
                 }
+                Some(_) = noting.join_next() => continue,
             };
             let Some(text) = text else { break };
             let Ok(head) = serde_json::from_str::<Head>(&text) else {
                 continue;
             };
             if let Some(Id::Text(id)) = head.id {
-                let (gives_up, given_up) = oneshot::channel();
-                open.insert(id.clone(), gives_up);
-                asking.spawn(Arc::clone(&self).ask(id, text, given_up));
+                let (waits, given_up) = oneshot::channel();
+                let (comes, has_come) = watch::channel(false);
+                let one = Asking { waits, has_come };
+                open.insert(id.clone(), one);
+                asking.spawn(Arc::clone(&self).ask(id, text, comes, given_up));
                 continue;
             }
             let is_greeting = head.method.as_deref() == Some("notifications/initialized");
             if is_greeting {
                 // Nothing else is said before it.
-                self.post_note(text).await;
+                self.post_note(Note { text, after: None }).await;
                 asking.spawn(Arc::clone(&self).listen());
                 continue;
             }
-            let is_cancel = head.method.as_deref() == Some("acmp/cancel");
-            let task = head.params.and_then(|it| it.task_id);
-            let _gives_up = task.filter(|_| is_cancel).and_then(|it| open.remove(&it));
-            if noted.send(Note { text, _gives_up }).await.is_err() {
+            let task = head.params.and_then(|it| it.task_id).unwrap_or_default();
+            let after = open.get(&task).map(|it| it.has_come.clone());
+            let note = Note { text, after };
+            if head.method.as_deref() == Some("acmp/cancel") {
+                let (given_up, session) = (open.remove(&task), Arc::clone(&self));
+                noting.spawn(async move {
+                    session.post_note(note).await;
+                    drop(given_up);
+                });
+            } else if noted.send(note).await.is_err() {
                 break;
             }
         }
         drop(noted);
-        noting.join_next().await;
+        while noting.join_next().await.is_some() {}
         if self.id.get().is_some() {
             let gone = self.with_session(self.client.delete(self.url.clone()));
             let _ = timeout(NOTING, gone.send()).await;
@@ -143,27 +163,41 @@ impl Session {
     /// Sends what is not answered, one after the other.
     async fn note(self: Arc<Session>, mut notes: mpsc::Receiver<Note>) {
         while let Some(note) = notes.recv().await {
-            self.post_note(note.text).await;
+            self.post_note(note).await;
         }
     }
 
-    async fn post_note(&self, text: String) {
+    async fn post_note(&self, Note { text, after }: Note) {
+        if let Some(mut after) = after {
+            let _ = timeout(COMING, after.wait_for(|it| *it)).await;
+        }
         // Nobody waits to learn that it was not heard.
         let _ = timeout(NOTING, self.post(text).send()).await;
     }
 
     /// Sends a request, and hands on what comes back, up to its answer.
-    async fn ask(self: Arc<Session>, id: String, text: String, given_up: oneshot::Receiver<()>) {
+    async fn ask(
+        self: Arc<Session>,
+        id: String,
+        text: String,
+        comes: watch::Sender<bool>,
+        given_up: oneshot::Receiver<()>,
+    ) {
         let answered = tokio::select! {
             _ = given_up => return,
-            answered = self.answered(&id, text) => answered,
+            answered = self.answered(&id, text, &comes) => answered,
         };
         if let Err(gone) = answered {
             let _ = self.received.send(Err(gone)).await;
         }
     }
 
-    async fn answered(&self, id: &str, text: String) -> Result<(), Gone> {
+    async fn answered(
+        &self,
+        id: &str,
+        text: String,
+        comes: &watch::Sender<bool>,
+    ) -> Result<(), Gone> {
         let gone = |why| Gone {
             of: Some(id.to_owned()),
             why,
@@ -171,6 +205,7 @@ impl Session {
         let lost = |why: String| gone(Unconnected::Lost(why));
         let sent = self.post(text).send().await;
         let mut response = sent.map_err(|it| lost(broke(&it)))?;
+        comes.send_replace(true);
         let status = response.status();
         match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
