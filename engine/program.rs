@@ -12,6 +12,7 @@ use std::{
 use clap::{CommandFactory, Parser};
 
 use crate::{
+    agent::build,
     compile::{self, Workflow},
     diagnostic::{self, Diagnostic, Style, draw},
     load::{self, Bundle, Project},
@@ -148,8 +149,9 @@ fn workflow_of(project: &Project, name: &str, inputs: &Inputs) -> Result<Found, 
 /// Whether every agent could be asked, as far as it can be known without asking.
 fn ready(workflow: Option<&Workflow>) -> Faults {
     let agents = workflow.into_iter().flat_map(|it| it.agents.values());
-    let faults = agents.filter_map(|it| crate::agent::build::check(it).err());
+    let faults = agents.filter_map(|it| build::check(it).err());
     let mut faults: Faults = faults.collect();
+    faults.extend(workflow.into_iter().flat_map(build::check_providers));
     faults.extend(workflow.into_iter().flat_map(|it| tool::check(&it.tools)));
     faults
 }

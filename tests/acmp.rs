@@ -416,6 +416,16 @@ fn nothing_goes_to_another_machine_where_everybody_can_read_it() {
             ran.stderr
         );
         assert!(!ran.stderr.contains("secret"), "{}", ran.stderr);
+        // It shows before anything runs.
+        let project = Project::of(SERVED);
+        project.write("workflows/W/acmp.yaml", acmp.to_string());
+        let checked = project.run(&["check", "W"]);
+        assert_eq!(checked.code, 2, "{url}: {}", checked.stderr);
+        assert!(
+            checked.stderr.contains("cannot be asked"),
+            "{}",
+            checked.stderr
+        );
     }
 }
 
@@ -561,6 +571,37 @@ fn l2_24_what_is_given_up_is_cancelled_at_its_provider() {
         assert_eq!(
             cancelled[0]["params"]["task_id"],
             invoked[0]["params"]["task_id"]
+        );
+    }
+}
+
+#[test]
+fn what_is_given_up_at_once_is_not_cancelled_before_it_is_asked_for() {
+    let dag = json!({ "dag_id": "dag_1", "edges": [], "tasks": [
+        { "task_id": "a", "capability": "echo", "input": { "type": "text", "data": "x" } },
+        { "task_id": "b", "capability": "fail", "input": { "type": "text", "data": "x" } },
+    ] });
+    for carrier in CARRIERS {
+        let project = Project::new();
+        let hows = [("never", "echo"), ("internal", "fail")];
+        let peers = hows.map(|(how, _)| Peer::start(&project, how, carrier));
+        let providers = hows.iter().zip(&peers).map(|((how, capability), peer)| {
+            json!({ "name": how, "endpoint": peer.endpoint, "capabilities": [capability] })
+        });
+        let acmp = json!({ "providers": providers.collect::<Value>() });
+        project.write("acmp.json", acmp.to_string());
+        project.write("dag.json", dag.to_string());
+        let ran = project.run(&["dag", "dag.json", "--acmp", "acmp.json"]);
+        assert_eq!(ran.code, 1, "{carrier:?}: {}", ran.stderr);
+        let log = fs::read_to_string(project.path("heard-never")).unwrap_or_default();
+        let methods = log.lines().map(|it| read(it)["method"].clone());
+        let of_task = |it: &Value| *it == "acmp/invoke" || *it == "acmp/cancel";
+        let methods: Vec<Value> = methods.filter(of_task).collect();
+        // The other one may have failed before this one was asked for.
+        let whole = [json!("acmp/invoke"), json!("acmp/cancel")];
+        assert!(
+            methods.is_empty() || methods == whole,
+            "{carrier:?}: {methods:?}"
         );
     }
 }

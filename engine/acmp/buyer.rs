@@ -104,6 +104,25 @@ impl From<Unconnected> for Failed {
     }
 }
 
+/// What can be known to be wrong with a provider without its token.
+///
+/// # Errors
+/// Its address cannot be used.
+pub fn check(provider: &written::Provider) -> Result<(), Unusable> {
+    let address = match &provider.endpoint {
+        Endpoint::Stdio { .. } => return Ok(()),
+        Endpoint::Http {
+            url,
+            allow_plain_http,
+        } => endpoint::address(url, *allow_plain_http),
+        Endpoint::Websocket {
+            url,
+            allow_plain_http,
+        } => endpoint::websocket(url, *allow_plain_http),
+    };
+    address.map(drop).map_err(Unusable::BadUrl)
+}
+
 impl Provider {
     /// A provider that is written in a file, seen from the folder `home`.
     ///

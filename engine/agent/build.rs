@@ -20,7 +20,7 @@ use super::{
     template::Template,
 };
 use crate::{
-    acmp::buyer::{Provider, Unusable},
+    acmp::buyer::{self, Provider, Unusable},
     compile::{AgentSpec, Workflow},
     contract::runtime::{Fallback, Runtime},
     diagnostic::{Code, Diagnostic},
@@ -118,6 +118,16 @@ fn providers(workflow: &Workflow) -> (Vec<Arc<Provider>>, Vec<Diagnostic>) {
         }
     });
     (providers.collect(), faults)
+}
+
+/// What can be known to be wrong with the providers of a workflow without their tokens.
+pub fn check_providers(workflow: &Workflow) -> Vec<Diagnostic> {
+    let written = workflow.acmp.providers.iter();
+    let faults = written.filter_map(|it| {
+        let unusable = buyer::check(it).err()?;
+        Some(cannot_be_asked(&it.name, unusable))
+    });
+    faults.collect()
 }
 
 fn cannot_be_asked(name: &str, unusable: Unusable) -> Diagnostic {

@@ -31,7 +31,7 @@ pub struct Acmp {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub deadline_seconds: Option<u64>,
-    /// The most that all tasks of a DAG together may cost, in CU. With it, each task needs a `max_price_cu`.
+    /// The most that all tasks of a DAG together may cost, in CU, all their attempts counted. With it, each task needs a `max_price_cu`, and where that much is not left the run stops with status `budget`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub max_price_cu: Option<f64>,
