@@ -25,6 +25,7 @@ mod check;
 mod dag;
 mod explain;
 mod history;
+mod inbox;
 mod init;
 mod inputs;
 mod performance;

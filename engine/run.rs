@@ -54,6 +54,7 @@ mod start;
 mod store;
 mod tools;
 mod turn;
+mod withdrawal;
 mod work;
 
 use aside::Aside;
@@ -70,6 +71,7 @@ pub use sessions::Sessions;
 use spending::Spending;
 pub use start::{BadInput, initial_context};
 pub use store::{Replace, Store, copy_out};
+pub use withdrawal::{Withdrawal, Withdrawals};
 
 /// What a run is given.
 pub struct Start<'a> {
@@ -86,6 +88,8 @@ pub struct Start<'a> {
     pub budget: Limit,
     /// How long attempts under way may go on when the run is told to stop.
     pub grace: Duration,
+    /// Tasks that people cancel while the run goes on.
+    pub withdrawals: Option<Withdrawals>,
 }
 
 /// Hears what a run says about itself.
@@ -119,6 +123,7 @@ pub async fn workflow(
         tools: start.tools,
         spending,
         grace: start.grace,
+        withdrawals: start.withdrawals,
         context: start.context,
         given_plan: start.plan,
         cancel,
@@ -210,6 +215,7 @@ struct Run<'a> {
     tools: Tools,
     spending: Spending,
     grace: Duration,
+    withdrawals: Option<Withdrawals>,
     context: Context,
     given_plan: Option<&'a Source>,
     cancel: &'a CancellationToken,

@@ -27,6 +27,8 @@ pub enum Event {
     Rejected { task: TaskIx, retry: Retry },
     /// The wait that [`Command::Delay`] asked for is over.
     RetryDue { task: TaskIx },
+    /// Somebody cancelled `task`.
+    TaskCancelled { task: TaskIx },
     /// The time for the whole batch is up.
     DeadlinePassed,
     /// Nothing more may be spent.
@@ -81,6 +83,10 @@ pub enum Cause {
     NeedsFailed(TaskIx),
     /// The batch stops at its first failure, which was this task's.
     BatchStopped(TaskIx),
+    /// Somebody cancelled it.
+    Withdrawn,
+    /// It needs, directly or not, this task, which somebody cancelled.
+    NeedsWithdrawn(TaskIx),
     /// The time for the whole batch was up.
     Deadline,
     /// Nothing more may be spent.
@@ -215,13 +221,15 @@ impl<'a> Scheduler<'a> {
     }
 
     /// Takes in, before [`Event::Begun`], how an attempt ended that an earlier session saw: [`Event::Accepted`] or
-    /// [`Event::Rejected`]. Of a task that has ended it changes nothing. A [`Command::Delay`] is to be answered as ever.
+    /// [`Event::Rejected`]; or that it saw [`Event::TaskCancelled`]. Of a task that has ended it changes nothing. A [`Command::Delay`] is to be answered as ever.
     ///
     /// Only what came of attempts is recalled, not who held which slot when: slots decide when, never what.
     pub fn recall(&mut self, event: Event, attempt: u32, commands: &mut Vec<Command>) {
         debug_assert!(!self.has_begun, "{event:?} is recalled too late");
-        let (Event::Accepted { task } | Event::Rejected { task, .. }) = event else {
-            return;
+        let task = match event {
+            Event::Accepted { task } | Event::Rejected { task, .. } => task,
+            Event::TaskCancelled { task } => return self.withdraw(task, commands),
+            _ => return,
         };
         if self.states[task.at()] == State::Ended {
             return;
@@ -248,6 +256,7 @@ impl<'a> Scheduler<'a> {
             Event::Accepted { task } => self.complete(task, commands),
             Event::Rejected { task, retry } => self.reject(task, retry, commands),
             Event::RetryDue { task } => self.retry(task),
+            Event::TaskCancelled { task } => self.withdraw(task, commands),
             Event::DeadlinePassed => self.cancel_open(Cause::Deadline, commands),
             Event::BudgetReached => self.cancel_open(Cause::Budget, commands),
             Event::CancelRequested => self.cancel_open(Cause::Requested, commands),
@@ -308,7 +317,7 @@ impl<'a> Scheduler<'a> {
         self.settle(task, End::Failed, commands);
         match self.policy.on_failure {
             OnFailure::Stop => self.cancel_open(Cause::BatchStopped(task), commands),
-            OnFailure::Continue => self.cancel_after(task, commands),
+            OnFailure::Continue => self.cancel_after(task, Cause::NeedsFailed(task), commands),
         }
     }
 
@@ -318,12 +327,28 @@ impl<'a> Scheduler<'a> {
         }
     }
 
-    /// Cancels all that needs `failed`, breadth first. None of it has started, so there is nothing to drop.
-    fn cancel_after(&mut self, failed: TaskIx, commands: &mut Vec<Command>) {
-        let mut doomed: VecDeque<TaskIx> = self.graph.feeds(failed).iter().copied().collect();
+    /// Cancels a task, and all that needs it. No failure of anybody's, it leaves the rest of the batch alone.
+    fn withdraw(&mut self, task: TaskIx, commands: &mut Vec<Command>) {
+        match self.states[task.at()] {
+            State::Ended => return,
+            State::Running { .. } => {
+                self.running -= 1;
+                commands.push(Command::Drop { task });
+            }
+            State::Delayed { .. } => commands.push(Command::Drop { task }),
+            State::Ready { .. } => self.ready.retain(|(_, Reverse(it))| *it != task),
+            State::Waiting { .. } => (),
+        }
+        self.settle(task, End::Cancelled(Cause::Withdrawn), commands);
+        self.cancel_after(task, Cause::NeedsWithdrawn(task), commands);
+    }
+
+    /// Cancels all that needs a task, breadth first. None of it has started, so there is nothing to drop.
+    fn cancel_after(&mut self, gone: TaskIx, cause: Cause, commands: &mut Vec<Command>) {
+        let mut doomed: VecDeque<TaskIx> = self.graph.feeds(gone).iter().copied().collect();
         while let Some(task) = doomed.pop_front() {
             if let State::Waiting { .. } = self.states[task.at()] {
-                self.settle(task, End::Cancelled(Cause::NeedsFailed(failed)), commands);
+                self.settle(task, End::Cancelled(cause), commands);
                 doomed.extend(self.graph.feeds(task));
             }
         }

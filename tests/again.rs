@@ -1,10 +1,10 @@
 //! Work that is not done again, and work that is: outputs of equal work, and agents that speak anew.
 
-use std::fs;
+use std::{fs, process::Stdio};
 
 use serde_json::{Value, json};
 
-use crate::harness::Project;
+use crate::harness::{Project, command, ended, until};
 
 /// `b` needs `a`, and `a` answers well at the second attempt only. Everybody who is asked writes it down.
 const CACHED: &str = r#"=== extended_orchestration/task_batches.yaml
@@ -193,4 +193,47 @@ fn an_agent_speaks_anew_and_what_came_before_it_stays() {
         "{}",
         ran.stderr
     );
+}
+
+#[test]
+fn a_task_that_was_cancelled_is_left_out_and_can_be_tried_again() {
+    // Whoever works on `a` does not come to an end as long as there is no file that says so.
+    let slow = CACHED
+        .replace(
+            "case \"$1/$2\" in a/1) exit 1;; esac",
+            "[ $1 = a ] && [ ! -e ../../free ] && sleep 3600",
+        )
+        .replace(", \"depends_on\": [\"a\"]", "")
+        .replace("cache: true", "cache: false");
+    let project = Project::of(&slow);
+    let mut program = command(&project.path(""), &["W", "--json"]);
+    let program = program.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let running = program.spawn().expect("the program is built");
+    until("both are asked", || {
+        let asked = fs::read_to_string(project.path("asked")).unwrap_or_default();
+        asked.contains("a/1") && asked.contains("b/1")
+    });
+    let runs = project.run(&["runs", "--json"]);
+    let runs: Value = serde_json::from_str(&runs.stdout).expect("JSON");
+    let run = runs[0]["run"].as_str().expect("it is there");
+    let ran = project.run(&["cancel", run, "--task", "a", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(ran.stdout.contains("\"task\": \"a\""), "{}", ran.stdout);
+    let ran = ended(running);
+    // `fail_batch` is about failures, and nothing failed.
+    assert_eq!(ran.code, 3, "{}", ran.stderr);
+    let result: Value = serde_json::from_str(&ran.stdout).expect("one JSON result");
+    let results = &result["context"]["work_results"];
+    assert_eq!(results["_meta"]["completed_tasks"], json!(["b"]));
+    assert_eq!(results["_failed"]["a"]["status"], "cancelled");
+    assert_eq!(results["_failed"]["a"]["error"], "somebody cancelled it");
+    let asked_for = asked(&project);
+    assert!(
+        ["a/1 b/1 writer", "b/1 a/1 writer"].contains(&&*asked_for),
+        "{asked_for}"
+    );
+    project.write("free", "");
+    let again = completed(&project, &["retry", run]);
+    assert_eq!(again["context"]["work_results"]["a"]["by"], "a");
+    assert_eq!(asked(&project), "a/2 writer");
 }

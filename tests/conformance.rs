@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     acmp::Serving,
-    harness::{Project, Ran, home},
+    harness::{Project, Ran, home, until},
 };
 
 /// Layers, and how many items each has.
@@ -121,6 +121,12 @@ fn dag(tasks: &[(&str, &str, &[&str])], edge: &Value) -> Value {
 
 /// Has it carried out by a provider for each way to behave.
 fn carry_out(project: &Project, dag: &Value, options: &[&str]) -> Ran {
+    let arguments = prepare(project, dag);
+    project.run(&[&arguments[..], options].concat())
+}
+
+/// Writes down what is to be carried out, and by whom. Gives how to do so.
+fn prepare(project: &Project, dag: &Value) -> [&'static str; 5] {
     let tasks = dag["tasks"].as_array().into_iter().flatten();
     let hows: BTreeSet<_> = tasks.filter_map(|it| it["capability"].as_str()).collect();
     let peer = home().join("tests/peers/provider.py");
@@ -135,8 +141,7 @@ fn carry_out(project: &Project, dag: &Value, options: &[&str]) -> Ran {
     let acmp = json!({ "providers": providers.collect::<Value>(), "retry": retry });
     project.write("acmp.json", acmp.to_string());
     project.write("dag.json", dag.to_string());
-    let arguments = ["dag", "dag.json", "--acmp", "acmp.json", "--json"];
-    project.run(&[&arguments, options].concat())
+    ["dag", "dag.json", "--acmp", "acmp.json", "--json"]
 }
 
 fn log(project: &Project, how: &str) -> std::path::PathBuf {
@@ -156,9 +161,7 @@ fn params(messages: &[Value], method: &str) -> Vec<Value> {
 }
 
 /// What is known of a run, or of one task of it.
-fn shown(project: &Project, ran: &Ran, options: &[&str]) -> Value {
-    let run = read(&ran.stdout)["run"].clone();
-    let run = run.as_str().unwrap_or("?");
+fn shown(project: &Project, run: &str, options: &[&str]) -> Value {
     read(
         &project
             .run(&[&["show", run, "--json"], options].concat())
@@ -166,9 +169,15 @@ fn shown(project: &Project, ran: &Ran, options: &[&str]) -> Value {
     )
 }
 
-/// How each task of a run ended, by id.
-fn ends(project: &Project, ran: &Ran) -> Value {
-    let shown = shown(project, ran, &[]);
+/// The id of a run that has ended.
+fn run_of(ran: &Ran) -> String {
+    let result = read(&ran.stdout);
+    result["run"].as_str().unwrap_or("?").to_owned()
+}
+
+/// How each task of a run stands, by id.
+fn ends(project: &Project, run: &str) -> Value {
+    let shown = shown(project, run, &[]);
     let tasks = shown["turns"][0]["batches"][0]["tasks"].as_array().cloned();
     let tasks = tasks.into_iter().flatten();
     let ends = tasks.map(|it| {
@@ -253,7 +262,7 @@ fn l2_08_and_24_and_25_a_task_ends_as_it_was_answered_and_what_is_completed_stay
     let ran = carry_out(&project, &dag(tasks, &json!({})), &[]);
     assert_eq!(ran.code, 1, "{}", ran.stderr);
     assert_eq!(
-        ends(&project, &ran),
+        ends(&project, &run_of(&ran)),
         json!({
             "first": "completed",
             "fails": "failed",
@@ -261,7 +270,7 @@ fn l2_08_and_24_and_25_a_task_ends_as_it_was_answered_and_what_is_completed_stay
             "after": "cancelled",
         })
     );
-    let first = shown(&project, &ran, &["--task", "first"]);
+    let first = shown(&project, &run_of(&ran), &["--task", "first"]);
     let output = first[0]["output"].clone();
     assert_eq!(output["data"]["said"], "hello", "{first}");
     let heard = heard(&project, "never");
@@ -274,6 +283,68 @@ fn l2_08_and_24_and_25_a_task_ends_as_it_was_answered_and_what_is_completed_stay
             params(&self::heard(&project, how), "acmp/cancel").is_empty(),
             "{how}"
         );
+    }
+}
+
+#[test]
+fn l2_23_to_25_one_task_is_cancelled_and_what_needs_it_and_the_rest_goes_on() {
+    let tasks: &[(&str, &str, &[&str])] = &[
+        ("first", "good", &[]),
+        ("never", "never", &["first"]),
+        ("after", "good", &["never"]),
+        ("last", "good", &["after", "first"]),
+        ("later", "later", &["first"]),
+        ("then", "good", &["later"]),
+    ];
+    let dag = dag(tasks, &json!({}));
+    for (policy, code) in [("--best-effort", 3), ("--concurrency=4", 3)] {
+        let project = Project::new();
+        let arguments = prepare(&project, &dag);
+        let mut session = project.start(&[&arguments[..], &[policy]].concat());
+        let is_asked = |how| !params(&heard(&project, how), "acmp/invoke").is_empty();
+        until("both are asked", || is_asked("never") && is_asked("later"));
+        let run = read(&project.run(&["runs", "--json"]).stdout)[0]["run"].clone();
+        let run = run.as_str().expect("it is there");
+        // What has ended, and what there is not, is not cancelled.
+        for (task, code, said) in [("first", 2, "MZ602"), ("other", 2, "MZ601")] {
+            let ran = project.run(&["cancel", run, "--task", task]);
+            assert!(
+                ran.code == code && ran.stderr.contains(said),
+                "{task}: {}",
+                ran.stderr
+            );
+        }
+        let ran = project.run(&["cancel", run, "--task", "never"]);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        until("it is cancelled", || {
+            ends(&project, run)["last"] == "cancelled"
+        });
+        until("its provider knows", || {
+            !params(&heard(&project, "never"), "acmp/cancel").is_empty()
+        });
+        // It stays so whatever happens; what is under way is asked for again, with its id.
+        session.kill().expect("it goes on");
+        session.wait().expect("it was started");
+        let ran = project.run(&["resume", run, "--json"]);
+        assert_eq!(ran.code, code, "{}", ran.stderr);
+        let result = read(&ran.stdout);
+        assert_eq!(result["status"], "partial");
+        assert_eq!(result["reason"], "somebody cancelled task `never`");
+        assert_eq!(
+            ends(&project, run),
+            json!({ "first": "completed", "never": "cancelled", "after": "cancelled", "last": "cancelled", "later": "completed", "then": "completed" })
+        );
+        assert_eq!(params(&heard(&project, "never"), "acmp/invoke").len(), 1);
+        let later = params(&heard(&project, "later"), "acmp/invoke");
+        assert_eq!(later.len(), 2);
+        assert_eq!(later[0], later[1]);
+        assert_eq!(
+            params(&heard(&project, "good"), "acmp/invoke").len(),
+            2,
+            "what is completed is not asked again"
+        );
+        // Nobody works on it: there is nothing to cancel any more.
+        assert_eq!(project.run(&["cancel", run, "--task", "never"]).code, 1);
     }
 }
 

@@ -5,6 +5,8 @@ use std::{
     io::Write,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 use tempfile::TempDir;
@@ -128,6 +130,15 @@ fn of(output: Output) -> Ran {
         code: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// Waits until something holds.
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "never: {what}");
+        thread::sleep(Duration::from_millis(5));
     }
 }
 

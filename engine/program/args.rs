@@ -347,6 +347,9 @@ pub(super) struct Logs {
 pub(super) struct Cancel {
     /// The run's id, or the beginning of it
     pub(super) run: String,
+    /// Cancel this task and what needs it, and let the rest of the run go on
+    #[arg(long, value_name = "ID")]
+    pub(super) task: Option<String>,
     #[command(flatten)]
     pub(super) common: Common,
 }

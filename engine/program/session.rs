@@ -16,9 +16,10 @@ use std::{
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokio::{sync::mpsc, task::JoinSet};
 
 use super::{
-    args,
+    args, inbox,
     inputs::Inputs,
     show,
     stop::{self, Stopped},
@@ -231,6 +232,7 @@ pub(super) fn perform(
     common: &args::Common,
 ) -> anyhow::Result<u8> {
     let mut hearing = Hearing::new(args, &ready.terminal)?;
+    let (wanted, withdrawals) = mpsc::channel(1);
     let start = Start {
         id: ready.id.as_str().into(),
         folder: &ready.folder,
@@ -244,12 +246,16 @@ pub(super) fn perform(
             Tape::Replay(_) => Duration::ZERO,
             _ => Duration::from_secs(args.grace.into()),
         },
+        withdrawals: Some(withdrawals),
     };
     let mut hear = |event: &RunEvent| hearing.hear(event);
     let (workflow, agents) = (&ready.workflow, &ready.agents);
     let (tape, terminal) = (&ready.tape, &ready.terminal);
+    let inbox = inbox::watch(ready.folder.clone(), wanted);
     let done = stop::on_runtime(|cancel| async move {
         tape.end_with(&cancel);
+        let mut beside = JoinSet::new();
+        beside.spawn(inbox);
         let run = run::workflow(workflow, agents, start, &mut hear, &cancel);
         let done = terminal.until(cancel.cancelled(), run).await;
         for agent in agents.values() {

@@ -243,6 +243,7 @@ fn carry_out(test: Ready, workflow: &Workflow, folder: &Path) -> anyhow::Result<
                 tools: Tools::new(&workflow.tools, &Env::Process).on_tape(test.tape.of_tools()),
                 budget: Limit::default(),
                 grace: Duration::ZERO,
+                withdrawals: None,
             };
             let (tape, agents) = (&test.tape, &test.agents);
             let (ending, stopped) = on_runtime(|cancel| async move {

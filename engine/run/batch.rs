@@ -92,6 +92,8 @@ impl Run<'_> {
             spending: &mut self.spending,
             store: &mut self.store,
             log: &mut self.log,
+            turn: self.turn,
+            withdrawals: &mut self.withdrawals,
             past: recalled.attempts,
             is_recalling: false,
             identities: BTreeMap::new(),

@@ -42,8 +42,9 @@ pub trait Work {
     /// What an earlier session of the batch saw, one after the other and in its order; then nothing.
     fn recall(&mut self) -> Result<Option<Recalled>, Broken>;
 
-    /// Waits for word from attempts under way, or of them, and takes it in. Nothing is lost if the wait is given up.
-    fn listen(&mut self) -> impl Future<Output = ()> {
+    /// Waits for word from attempts under way, or of them, and takes it in. Gives a task that somebody cancelled, which
+    /// is durable already. Nothing is lost if the wait is given up.
+    fn listen(&mut self) -> impl Future<Output = Option<TaskIx>> {
         pending()
     }
 
@@ -67,7 +68,7 @@ pub trait Work {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Broken;
 
-/// How an attempt of an earlier session ended.
+/// How an attempt of an earlier session ended, or a task that was cancelled in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recalled {
     pub task: TaskIx,
@@ -90,6 +91,8 @@ pub enum Ended<A> {
 pub enum Verdict {
     Accepted,
     Rejected(Retry),
+    /// Somebody cancelled the task. No answer is judged so: it is recalled.
+    Cancelled,
     /// It was not made: nothing more may be spent.
     Withheld,
     /// Nothing yet, and nothing in this session: the task stays as it is. When nothing else can happen, the batch stops.
@@ -147,14 +150,12 @@ pub async fn drive<W: Work>(batch: Batch<'_>, work: &mut W, cancel: impl Future<
             events.push(Event::CancelRequested);
             continue;
         }
-        // Before an attempt is under way, it is written down that it may be.
-        if drive.attempts.is_any_prepared() {
-            if work.flush().is_err() {
-                events.push(Event::CancelRequested);
-                continue;
-            }
-            drive.attempts.launch();
+        // What is known is written down before anything is waited for, and that an attempt may be under way before it is.
+        if work.flush().is_err() {
+            events.push(Event::CancelRequested);
+            continue;
         }
+        drive.attempts.launch();
         // In this order, so that answers without end cannot hold up a stop.
         tokio::select! {
             biased;
@@ -170,9 +171,10 @@ pub async fn drive<W: Work>(batch: Batch<'_>, work: &mut W, cancel: impl Future<
                 Due::Deadline => events.push(Event::DeadlinePassed),
                 Due::Retry(task) => events.push(Event::RetryDue { task }),
             },
-            () = work.listen() => {
+            cancelled = work.listen() => {
+                events.extend(cancelled.map(|task| Event::TaskCancelled { task }));
                 if work.flush().is_err() {
-                    events.push(Event::CancelRequested);
+                    events = vec![Event::CancelRequested];
                 }
             }
             ended = drive.attempts.next() => {
@@ -182,6 +184,7 @@ pub async fn drive<W: Work>(batch: Batch<'_>, work: &mut W, cancel: impl Future<
                     match verdict {
                         Verdict::Accepted => events.push(Event::Accepted { task }),
                         Verdict::Rejected(retry) => events.push(Event::Rejected { task, retry }),
+                        Verdict::Cancelled => events.push(Event::TaskCancelled { task }),
                         Verdict::Withheld => drive.is_spent = true,
                         Verdict::Open => drive.is_open = true,
                     }
@@ -232,6 +235,7 @@ impl<A: Send + 'static> Drive<'_, A> {
             let event = match recalled.verdict {
                 Verdict::Accepted => Event::Accepted { task },
                 Verdict::Rejected(retry) => Event::Rejected { task, retry },
+                Verdict::Cancelled => Event::TaskCancelled { task },
                 Verdict::Withheld | Verdict::Open => continue,
             };
             let mut commands = mem::take(&mut self.commands);
@@ -353,10 +357,6 @@ impl<A: Send + 'static> Attempts<A> {
             self.awaited.remove(&handle.id());
             handle.abort();
         }
-    }
-
-    fn is_any_prepared(&self) -> bool {
-        !self.prepared.is_empty()
     }
 
     /// Whether no attempt is under way.

@@ -67,7 +67,7 @@ pub(super) enum Step {
     BatchEnded,
 }
 
-/// How an attempt on a task ended.
+/// How an attempt on a task ended, or the task itself.
 #[derive(Debug)]
 pub(super) struct Attempt {
     /// The task's place in the plan.
@@ -83,13 +83,15 @@ pub(super) struct Attempt {
 pub(super) enum Came {
     Output(Json),
     /// The last of several that the task is to be tried again after: they count no more, but it is told.
-    Feedback(Rejection),
+    Feedback(Option<Rejection>),
     Rejection {
         rejection: Rejection,
         retry: Retry,
         /// When the next attempt was to be made.
         until_ms: Option<i64>,
     },
+    /// Somebody cancelled the task.
+    Cancelled,
 }
 
 /// What was asked when a session ended, and not answered: a place for people.
@@ -248,6 +250,10 @@ impl Reader {
                 let tasks = serde_json::from_value(data["tasks"].clone())?;
                 return self.retry(&entry.batch.context("no batch")?, &tasks);
             }
+            "task_ended" if data["is_withdrawn"] == true => {
+                self.in_flight.remove(&task);
+                Step::Attempt(self.attempt(entry, &data)?)
+            }
             // For people.
             "asked" | "called" | "system" | "task_ended" | "plan_refused" | "run_ended" => {
                 return Ok(());
@@ -268,6 +274,7 @@ impl Reader {
                 let output = Json::of_text(String::from(&*entry.body.context("no output")?));
                 Came::Output(self.aside.put(output))
             }
+            "task_ended" => Came::Cancelled,
             _ => {
                 let failure = data["failure"].as_str().and_then(Failure::from_word);
                 let message = data["message"].as_str().unwrap_or_default();
@@ -322,8 +329,13 @@ impl Reader {
                     {
                         attempt.usage.add(before.usage);
                     }
-                    if let Came::Rejection { rejection, .. } = &attempt.came {
-                        attempt.came = Came::Feedback(rejection.clone());
+                    match &attempt.came {
+                        Came::Rejection { rejection, .. } => {
+                            attempt.came = Came::Feedback(Some(rejection.clone()));
+                        }
+                        // The attempt that was given up counts: the next one has another id.
+                        Came::Cancelled => attempt.came = Came::Feedback(None),
+                        Came::Output(_) | Came::Feedback(_) => (),
                     }
                     feedback.insert(attempt.task, past);
                 }

@@ -62,6 +62,7 @@ pub async fn ask_planner(
             fastrand::u64(..),
         ),
         grace: Duration::ZERO,
+        withdrawals: None,
         context,
         given_plan: None,
         cancel,

@@ -46,10 +46,18 @@ impl Performance<'_> {
                 self.hand_out(Judged { ix, output, files })?;
                 (Verdict::Accepted, None)
             }
+            past::Came::Cancelled => {
+                return Ok(Some(Recalled {
+                    task: ix,
+                    attempt: attempt.number,
+                    verdict: Verdict::Cancelled,
+                    wait: None,
+                }));
+            }
             past::Came::Feedback(rejection) => {
                 let fate = &mut self.fates[ix.at()];
                 fate.before = attempt.number;
-                fate.rejection = Some(Box::new(rejection));
+                fate.rejection = rejection.map(Box::new);
                 return Ok(None);
             }
             past::Came::Rejection {

@@ -20,7 +20,7 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
     Completed,
-    /// Some tasks failed, and the others were carried out.
+    /// Some tasks failed or were cancelled, and the others were carried out.
     Partial,
     /// As [`Status::Partial`], with the failures published for somebody to handle.
     CompletedWithErrors,
@@ -93,13 +93,14 @@ pub(super) fn status(batch: &Batch, fates: &[Fate]) -> Status {
         Status::Deadline
     } else if has(|it| matches!(it, End::Cancelled(Cause::Budget))) {
         Status::Budget
-    } else if !has(|it| *it == End::Failed) {
-        Status::Completed
     } else {
+        let has_failed = has(|it| *it == End::Failed);
+        let is_whole = !has(|it| matches!(it, End::Cancelled(Cause::Withdrawn)));
         match batch.failure_policy {
-            FailurePolicy::FailBatch => Status::Failed,
-            FailurePolicy::ContinueWithAvailable => Status::Partial,
+            _ if is_whole && !has_failed => Status::Completed,
+            FailurePolicy::FailBatch if has_failed => Status::Failed,
             FailurePolicy::CollectErrors => Status::CompletedWithErrors,
+            FailurePolicy::FailBatch | FailurePolicy::ContinueWithAvailable => Status::Partial,
         }
     }
 }
@@ -194,14 +195,21 @@ fn leaves(plan: &Plan, outputs: &Outputs) -> Json {
     all.end()
 }
 
-/// What went wrong first in plan order, and how many tasks failed.
+/// What went wrong first in plan order, and how many tasks it went wrong with.
 pub(super) fn why(plan: &Plan, fates: &[Fate]) -> Option<String> {
-    let failed = |it: &&(&Task, &Fate)| it.1.end == Some(End::Failed);
     let all: Vec<(&Task, &Fate)> = plan.tasks().iter().zip(fates).collect();
-    let (task, fate) = all.iter().find(failed)?;
-    let why = fate.rejection.as_ref().map(|it| it.to_string());
-    let why = format!("task `{}` failed: {}", task.id, why.unwrap_or_default());
-    Some(match all.iter().filter(failed).count() {
+    let ended = |end: End| all.iter().filter(move |it| it.1.end == Some(end));
+    let withdrawn = End::Cancelled(Cause::Withdrawn);
+    let (why, end) = match (ended(End::Failed).next(), ended(withdrawn).next()) {
+        (Some((task, fate)), _) => {
+            let why = fate.rejection.as_ref().map(|it| it.to_string());
+            let why = format!("task `{}` failed: {}", task.id, why.unwrap_or_default());
+            (why, End::Failed)
+        }
+        (None, Some((task, _))) => (format!("somebody cancelled task `{}`", task.id), withdrawn),
+        (None, None) => return None,
+    };
+    Some(match ended(end).count() {
         1 => why,
         n => format!("{why} (and {} more)", n - 1),
     })
@@ -237,11 +245,11 @@ fn failure(plan: &Plan, ix: usize, fate: &Fate, fates: &[Fate]) -> Value {
         }
         Some(End::Cancelled(cause)) => {
             let kind = match cause {
-                Cause::NeedsFailed(_) => "dependency_blocked",
+                Cause::NeedsFailed(_) | Cause::NeedsWithdrawn(_) => "dependency_blocked",
                 Cause::BatchStopped(_) => "batch_stopped",
                 Cause::Deadline => "deadline",
                 Cause::Budget => Failure::Budget.as_str(),
-                Cause::Requested => "cancelled",
+                Cause::Requested | Cause::Withdrawn => "cancelled",
             };
             ("cancelled", kind, because(plan, cause))
         }
@@ -270,6 +278,8 @@ pub(super) fn because(plan: &Plan, cause: Cause) -> String {
     match cause {
         Cause::NeedsFailed(task) => format!("it needs `{}`, which failed", id(task)),
         Cause::BatchStopped(task) => format!("the batch stopped when `{}` failed", id(task)),
+        Cause::Withdrawn => "somebody cancelled it".to_owned(),
+        Cause::NeedsWithdrawn(task) => format!("it needs `{}`, which somebody cancelled", id(task)),
         Cause::Deadline => "the time for the batch was up".to_owned(),
         Cause::Budget => "there was not enough left to spend".to_owned(),
         Cause::Requested => "the run was told to stop".to_owned(),

@@ -25,6 +25,7 @@ use super::{
     results::{self, Fate},
     spending::Spending,
     store::Store,
+    withdrawal::{self, Withdrawals},
 };
 use crate::{
     accept::{EmittedFile, Failure, How, Output, Rejection},
@@ -80,6 +81,9 @@ pub(super) struct Performance<'a> {
     pub(super) max_input_bytes: usize,
     pub(super) hear: Hear<'a>,
     pub(super) log: &'a mut Log,
+    pub(super) turn: u32,
+    /// Tasks that people cancel.
+    pub(super) withdrawals: &'a mut Option<Withdrawals>,
     /// What earlier sessions saw, which is still to be recalled.
     pub(super) past: VecDeque<past::Attempt>,
     pub(super) is_recalling: bool,
@@ -148,14 +152,16 @@ impl Work for Performance<'_> {
         Ok(None)
     }
 
-    async fn listen(&mut self) {
+    async fn listen(&mut self) -> Option<TaskIx> {
         tokio::select! {
             (about, call) = self.ear.next() => self.heard(about, &call),
             () = self.spending.changed() => {
                 let news = self.spending.news();
                 news.iter().for_each(|it| (self.hear)(it));
             }
+            withdrawn = withdrawal::next(self.withdrawals.as_mut()) => return self.withdraw(withdrawn),
         }
+        None
     }
 
     fn judge(&mut self, ix: TaskIx, attempt: u32, answer: Ended<Answer>) -> Verdict {
@@ -324,7 +330,7 @@ impl Performance<'_> {
         }
     }
 
-    fn breaks(&mut self, error: anyhow::Error) -> Broken {
+    pub(super) fn breaks(&mut self, error: anyhow::Error) -> Broken {
         self.broken.get_or_insert(error);
         Broken
     }
@@ -332,7 +338,11 @@ impl Performance<'_> {
     /// What stopped because somebody stopped the run is not at its end.
     fn note_end(&mut self, ix: TaskIx, end: End) {
         let data = match end {
-            End::Completed | End::Cancelled(Cause::Requested | Cause::Deadline | Cause::Budget) => {
+            // That it was withdrawn is in the journal since before it ended.
+            End::Completed
+            | End::Cancelled(
+                Cause::Requested | Cause::Deadline | Cause::Budget | Cause::Withdrawn,
+            ) => {
                 return;
             }
             End::Failed => json!({ "end": "failed" }),

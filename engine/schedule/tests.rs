@@ -171,6 +171,87 @@ fn l2_23_what_a_failure_cancels_is_cancelled_breadth_first() {
 }
 
 #[test]
+fn l2_23_a_task_is_cancelled_with_all_that_needs_it_and_the_rest_goes_on() {
+    let [a, b, c, d, e] = [0, 1, 2, 3, 4].map(TaskIx::new);
+    let retry = Retry::Backoff;
+    // Under way. It is no failure, which would stop the batch.
+    check_steps(
+        "stop, slots 1\na: 1\nb: 1 <- a\nc: 1 <- b\nd: 1 <- a\ne: 1",
+        &[
+            Event::Begun,
+            Event::TaskCancelled { task: a },
+            Event::TaskCancelled { task: a },
+            Event::Accepted { task: a },
+            Event::Accepted { task: e },
+        ],
+        expect![[r#"
+            Begun
+                Start { task: (0), attempt: 1 }
+            TaskCancelled { task: (0) }
+                Drop { task: (0) }
+                Settle { task: (0), end: Cancelled(Withdrawn) }
+                Settle { task: (1), end: Cancelled(NeedsWithdrawn((0))) }
+                Settle { task: (3), end: Cancelled(NeedsWithdrawn((0))) }
+                Settle { task: (2), end: Cancelled(NeedsWithdrawn((0))) }
+                Start { task: (4), attempt: 1 }
+            TaskCancelled { task: (0) }
+            Accepted { task: (0) }
+            Accepted { task: (4) }
+                Settle { task: (4), end: Completed }
+        "#]],
+    );
+    // Waiting for a slot, for what it needs, or for another attempt; and when it has ended.
+    check_steps(
+        "slots 2, retries 1\na: 1\nb: 1\nc: 1\nd: 1 <- c\ne: 1 <- d",
+        &[
+            Event::Begun,
+            Event::TaskCancelled { task: b },
+            Event::TaskCancelled { task: d },
+            Event::Rejected { task: a, retry },
+            Event::TaskCancelled { task: a },
+            Event::RetryDue { task: a },
+            Event::Accepted { task: c },
+            Event::TaskCancelled { task: c },
+        ],
+        expect![[r#"
+            Begun
+                Start { task: (2), attempt: 1 }
+                Start { task: (0), attempt: 1 }
+            TaskCancelled { task: (1) }
+                Settle { task: (1), end: Cancelled(Withdrawn) }
+            TaskCancelled { task: (3) }
+                Settle { task: (3), end: Cancelled(Withdrawn) }
+                Settle { task: (4), end: Cancelled(NeedsWithdrawn((3))) }
+            Rejected { task: (0), retry: Backoff }
+                Delay { task: (0), failures: 1, floor: 0ns }
+            TaskCancelled { task: (0) }
+                Drop { task: (0) }
+                Settle { task: (0), end: Cancelled(Withdrawn) }
+            RetryDue { task: (0) }
+            Accepted { task: (2) }
+                Settle { task: (2), end: Completed }
+            TaskCancelled { task: (2) }
+        "#]],
+    );
+    let World { graph, policy, .. } = World::parse("slots 1\na: 1\nb: 1 <- a\nc: 1");
+    let mut scheduler = Scheduler::new(&graph, &policy);
+    let mut commands = Vec::new();
+    scheduler.recall(Event::TaskCancelled { task: a }, 1, &mut commands);
+    let gone = |cause| End::Cancelled(cause);
+    let [first, second] = [
+        (a, gone(Cause::Withdrawn)),
+        (b, gone(Cause::NeedsWithdrawn(a))),
+    ]
+    .map(|(task, end)| Command::Settle { task, end });
+    assert_eq!(commands, [first, second]);
+    let start = Command::Start {
+        task: c,
+        attempt: 1,
+    };
+    assert_eq!(scheduler.step(Event::Begun), [start]);
+}
+
+#[test]
 fn fail_batch_stops_everything() {
     check(
         "stop\na: 2x\nb: 1 <- a\nc: 5\nd: 1 <- c\ne: 1",

@@ -282,6 +282,7 @@ impl Bench {
             tools: Tools::default(),
             budget: Limit::default(),
             grace: Duration::ZERO,
+            withdrawals: None,
         };
         let ran = run::workflow(&self.workflow, agents, start, &mut hear, &cancel);
         let ending = self.runtime.block_on(ran);

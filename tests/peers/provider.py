@@ -108,7 +108,7 @@ def invoke(message, params, wire):
         error = {"code": ERRORS[HOW], "message": "it says so", "data": {"task_id": params["task_id"]}}
         wire.send({"id": message["id"], "error": error})
         return
-    if HOW in ("silent", "never"):
+    if HOW in ("silent", "never") or (HOW == "later" and heard_before("acmp/invoke") == 1):
         wire.wait()
         return
     if HOW == "fails_once" and heard_before("acmp/invoke") == 1:

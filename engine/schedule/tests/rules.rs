@@ -192,7 +192,9 @@ impl Watch<'_> {
                 prop_assert!(failed(of) && policy.on_failure == OnFailure::Stop);
             }
             // No world has one: the driver tells of it.
-            End::Cancelled(Cause::Budget) => prop_assert!(false),
+            End::Cancelled(Cause::Budget | Cause::Withdrawn | Cause::NeedsWithdrawn(_)) => {
+                prop_assert!(false);
+            }
             End::Cancelled(Cause::Deadline) => prop_assert!(self.world.deadline.is_some()),
             End::Cancelled(Cause::Requested) => prop_assert!(self.world.cancel.is_some()),
         }

@@ -192,6 +192,8 @@ pub(crate) fn draw(world: &World, steps: &[Step]) -> String {
                     End::Completed => "completed".to_owned(),
                     End::Failed => "failed".to_owned(),
                     End::Cancelled(Cause::NeedsFailed(of)) => format!("needs {}", name(of)),
+                    End::Cancelled(Cause::Withdrawn) => "withdrawn".to_owned(),
+                    End::Cancelled(Cause::NeedsWithdrawn(of)) => format!("needs {}", name(of)),
                     End::Cancelled(Cause::BatchStopped(of)) => format!("stopped by {}", name(of)),
                     End::Cancelled(Cause::Budget) => "budget".to_owned(),
                     End::Cancelled(Cause::Deadline) => "deadline".to_owned(),
