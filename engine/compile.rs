@@ -42,7 +42,7 @@ pub mod tools;
 pub mod transitions;
 mod variables;
 
-pub use dag::{Capabilities, FixedDag};
+pub use dag::{Capabilities, FixedDag, shapes_of};
 use providers::ProviderSpec;
 use tools::ToolSpecs;
 use transitions::Transitions;
@@ -202,7 +202,9 @@ pub fn compile(bundle: &Bundle) -> (Option<Workflow>, Vec<Diagnostic>) {
     let variables = compiler.variables(&batches);
     let transitions = compiler.transitions(&batches);
     let first = match &bundle.task_dag {
-        Some(source) => compiler.dag(source, &capabilities).map(First::Dag),
+        Some(source) => compiler
+            .dag(source, (&capabilities, &agents))
+            .map(First::Dag),
         None => compiler.first(&batches),
     };
     if transitions.lead_to_user() {

@@ -3,7 +3,7 @@
 //! **Invariant:** in a [`Dag`] ids are unique, the order between tasks is acyclic and closed, what a task works on comes over an edge of its own, every capability is served, and prices keep to their ceiling.
 //! **Invariant:** a DAG never leaves the engine: whoever carries out a task is given an [`Invocation`], whose input is a literal.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -14,6 +14,7 @@ use crate::{
     diagnostic::{self, Diagnostic},
     graph::{TaskGraph, TaskIx},
     schema::FileKind,
+    shape::Shape,
     source::Source,
 };
 
@@ -86,11 +87,16 @@ pub struct Invocation {
     pub timeout: Duration,
 }
 
+/// Shapes of payloads, by capability.
+pub type Shapes = BTreeMap<String, Arc<Shape>>;
+
 /// What a DAG is held against.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms<'a> {
     /// The capabilities that are served, and allowed.
     pub capabilities: &'a [String],
+    /// What the payloads of a capability's JSON look like, where that is known.
+    pub shapes: &'a Shapes,
     pub limits: &'a DagLimits,
     /// The most that all tasks together may cost, in CU.
     pub max_price_cu: Option<f64>,

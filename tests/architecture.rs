@@ -37,6 +37,7 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
             "schema",
             "context",
             "graph",
+            "shape",
         ],
         &["serde", "serde_json", "sha2"],
     ),

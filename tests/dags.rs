@@ -357,3 +357,27 @@ fn a_workflow_may_be_a_dag() {
         ran.stderr
     );
 }
+
+#[test]
+fn a_field_that_no_output_can_have_is_told_before_anybody_is_asked() {
+    let models = r#"=== structured_outputs.yaml
+models:
+  Split: {type: model, fields: {chunks: {type: list, items: str}}}
+registry: {Splitter: Split}
+"#;
+    let project = Project::of(&format!("{AGENTS}{models}"));
+    let lost = PRINTED.replace("data.chunks[1]", "data.parts[1]");
+    let ran = carry_out(&project, &lost, &[]);
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    let said = "the field `data.parts[1]` leads nowhere in the output of `task_split_01`, which is a `Split`";
+    assert!(
+        ran.stderr.contains("MZ415") && ran.stderr.contains(said),
+        "{}",
+        ran.stderr
+    );
+    assert!(ran.stderr.contains("dag.json:26:59"), "{}", ran.stderr);
+    assert!(asked(&project).is_empty());
+    // What may be there is not known before.
+    let ran = carry_out(&project, PRINTED, &[]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+}

@@ -15,7 +15,7 @@ use crate::{
         runtime::Runtime,
         task_batches as written,
     },
-    dag::{self, Dag, Terms},
+    dag::{self, Dag, Shapes, Terms},
     diagnostic::{Code, Diagnostic, File, Place},
     load::Project,
     source::Source,
@@ -93,7 +93,7 @@ impl Workflow {
     /// What is wrong with the DAG.
     pub fn carry_out(&mut self, source: &Source) -> Result<Vec<Diagnostic>, Vec<Diagnostic>> {
         self.serve_by_providers();
-        let (fixed, warnings) = fixed(source, &self.capabilities, &self.acmp)?;
+        let (fixed, warnings) = fixed(source, (&self.capabilities, &self.agents), &self.acmp)?;
         self.budget.cu = self.acmp.max_price_cu.map(Cost::new);
         self.first = First::Dag(Box::new(fixed));
         Ok(warnings)
@@ -150,11 +150,7 @@ impl Compiler<'_> {
     }
 
     /// The DAG that the workflow is.
-    pub(super) fn dag(
-        &mut self,
-        source: &Source,
-        capabilities: &Capabilities,
-    ) -> Option<Box<FixedDag>> {
+    pub(super) fn dag(&mut self, source: &Source, served: Served<'_>) -> Option<Box<FixedDag>> {
         let batches = &self.bundle.task_batches.value;
         if !batches.batches.is_empty() || !batches.conveyors.is_empty() {
             let message = "a workflow with a `task_dag.yaml` has no batches";
@@ -163,7 +159,7 @@ impl Compiler<'_> {
             let at = source.place("");
             self.push(Diagnostic::error(Code::Rule, message).at(at).help(help));
         }
-        match fixed(source, capabilities, &self.bundle.acmp.value) {
+        match fixed(source, served, &self.bundle.acmp.value) {
             Ok((fixed, warnings)) => {
                 self.diagnostics.extend(warnings);
                 Some(Box::new(fixed))
@@ -190,14 +186,27 @@ fn with_those_of_providers(capabilities: &mut Capabilities, acmp: &Acmp) {
     }
 }
 
+/// Who serves which capability, and the agents.
+pub(super) type Served<'a> = (&'a Capabilities, &'a BTreeMap<String, AgentSpec>);
+
+/// What the outputs of capabilities look like, where their agents have a model.
+pub fn shapes_of(capabilities: &Capabilities, agents: &BTreeMap<String, AgentSpec>) -> Shapes {
+    let shapes = capabilities.iter().filter_map(|(capability, agent)| {
+        let shape = agents.get(&**agent)?.shape.clone()?;
+        Some((capability.clone(), shape))
+    });
+    shapes.collect()
+}
+
 fn fixed(
     source: &Source,
-    capabilities: &Capabilities,
+    (capabilities, agents): Served<'_>,
     acmp: &Acmp,
 ) -> Result<(FixedDag, Vec<Diagnostic>), Vec<Diagnostic>> {
     let served: Vec<String> = capabilities.keys().cloned().collect();
     let terms = Terms {
         capabilities: &served,
+        shapes: &shapes_of(capabilities, agents),
         limits: &acmp.limits,
         max_price_cu: acmp.max_price_cu,
     };

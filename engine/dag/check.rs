@@ -220,6 +220,9 @@ impl Checker<'_> {
         match (&source.from_task, &source.from_tasks) {
             (Some(id), None) => {
                 let of = self.upstream(ix, id, &format!("{at}/from_task"))?;
+                if let Some(field) = &field {
+                    self.leads_somewhere(of, field, &format!("{at}/field"));
+                }
                 Some(Input::Output { of, field })
             }
             (None, Some(ids)) => self.several(ix, ids, source.field.is_some(), &at),
@@ -228,6 +231,25 @@ impl Checker<'_> {
                 self.fault(Code::Rule, &at, message);
                 None
             }
+        }
+    }
+
+    /// What is taken of an output can be there, as far as it is known what the output looks like.
+    fn leads_somewhere(&mut self, of: TaskIx, field: &Field, at: &str) {
+        let task = &self.source.value()["tasks"][of.at()];
+        let kind = task.get("output_type").and_then(Value::as_str);
+        let shape = task["capability"].as_str();
+        let shape = shape.and_then(|it| self.terms.shapes.get(it));
+        let (Some(shape), "json") = (shape, kind.unwrap_or("json")) else {
+            return;
+        };
+        if let Err(error) = shape.has_path(&field.in_payload()) {
+            let message = format!(
+                "the field `{field}` leads nowhere in the output of `{}`, which is a `{}`: {error}",
+                self.ids[of.at()],
+                shape.name()
+            );
+            self.fault(Code::BadField, at, message);
         }
     }
 

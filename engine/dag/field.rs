@@ -55,6 +55,15 @@ impl Field {
         Ok(Field { steps })
     }
 
+    /// The steps after `data`, joined by dots. No name has one.
+    pub fn in_payload(&self) -> String {
+        let steps = self.steps.iter().map(|it| match it {
+            Step::Member(name) => name.clone(),
+            Step::Index(at) => at.to_string(),
+        });
+        steps.collect::<Vec<_>>().join(".")
+    }
+
     /// Whether it is `data` alone: the whole payload.
     pub fn is_whole(&self) -> bool {
         self.steps.is_empty()

@@ -18,6 +18,7 @@ fn read(text: &str, max_price_cu: Option<f64>) -> Result<Dag, Vec<Diagnostic>> {
     let source = Source::parse(&Arc::new(file)).expect("it is YAML");
     let terms = Terms {
         capabilities: &CAPABILITIES.map(str::to_owned),
+        shapes: &Shapes::new(),
         limits: &DagLimits {
             max_tasks: 5,
             max_edges: 5,

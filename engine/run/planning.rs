@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Hear, Log, Run, Spoken, Stop, Store, aside::Aside, spending::Spending, turn};
 use crate::{
     agent::{Agents, Usage},
-    compile::{Batch, Emits, Workflow},
+    compile::{Batch, Emits, Workflow, shapes_of},
     context::{Context, Json},
     contract::task_batches::{Rerun, SourceKind},
     dag::Terms,
@@ -116,6 +116,7 @@ pub fn accepted(
     };
     let terms = Terms {
         capabilities,
+        shapes: &shapes_of(&workflow.capabilities, &workflow.agents),
         limits: &workflow.acmp.limits,
         max_price_cu: workflow.acmp.max_price_cu,
     };
