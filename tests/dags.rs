@@ -1,6 +1,6 @@
 //! DAGs, carried out by agents of a workflow.
 
-use std::fs;
+use std::{env, fs};
 
 use serde_json::{Value, json};
 
@@ -380,4 +380,45 @@ registry: {Splitter: Split}
     // What may be there is not known before.
     let ran = carry_out(&project, PRINTED, &[]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
+}
+
+const ECHO: &str = r#"=== agents.yaml
+agents:
+  - name: Echo
+    capabilities: [sentiment-analysis]
+    runtime: {kind: template, template: '"x"'}
+=== acmp.yaml
+limits: {max_depth: 1000000}
+"#;
+
+/// `MOZAIKS_LARGE_DAGS` says how many tasks they have.
+#[test]
+fn long_chains_and_wide_fans_come_to_their_end() {
+    let n = env::var("MOZAIKS_LARGE_DAGS").ok();
+    let n: usize = n.map_or(1000, |it| it.parse().expect("a number of tasks"));
+    let ids: Vec<String> = (0..n).map(|it| format!("t{it}")).collect();
+    let before = |name: &str, it: usize| match name {
+        "chain" => it.checked_sub(1),
+        _ => (it > 0).then_some(0),
+    };
+    for name in ["chain", "fan"] {
+        let needs: Vec<Vec<&str>> = (0..n)
+            .map(|it| before(name, it).map(|it| &*ids[it]).into_iter().collect())
+            .collect();
+        let tasks_of: Vec<(&str, &[&str])> = ids
+            .iter()
+            .zip(&needs)
+            .map(|(id, it)| (&**id, &**it))
+            .collect();
+        let project = Project::of(ECHO);
+        let ran = carry_out(&project, &dag(&tasks_of), &["--json"]);
+        assert_eq!(ran.code, 0, "{name}: {}", ran.stderr);
+        let run = read(&ran.stdout)["run"].clone();
+        let runs = read(&project.run(&["runs", "--json"]).stdout);
+        assert_eq!(
+            (&runs[0]["run"], &runs[0]["completed"]),
+            (&run, &json!(n)),
+            "{name}: {runs}"
+        );
+    }
 }
