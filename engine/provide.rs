@@ -39,6 +39,8 @@ pub struct Limits {
     /// Tasks that one connection may have open.
     pub open: usize,
     pub message_bytes: usize,
+    /// How large messages that are not whole yet may be together; of each its share may come in any case.
+    pub partial_bytes: usize,
     /// Results that are remembered, and how large they may be together.
     pub remembered: usize,
     pub remembered_bytes: usize,
@@ -60,6 +62,7 @@ impl Default for Limits {
             running: 64,
             open: 4096,
             message_bytes: 16 << 20,
+            partial_bytes: 128 << 20,
             remembered: 100_000,
             remembered_bytes: 256 << 20,
             heartbeat: Duration::from_secs(5),
@@ -111,7 +114,7 @@ impl Provider {
         Arc::new(Provider {
             served: served.collect(),
             tasks: Tasks::new(&limits),
-            places: Places::new(limits.connections),
+            places: Places::new(limits.connections, limits.partial_bytes),
             running: Semaphore::new(limits.running),
             limits,
             token,

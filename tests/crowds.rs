@@ -16,7 +16,7 @@ use crate::{
 
 const TOKEN: &str = "open sesame";
 /// The most memory the provider may have had, in KiB.
-const MOST_KIB: u64 = 400 << 10;
+const MOST_KIB: u64 = 600 << 10;
 
 /// How many of each kind come; more than there are places.
 fn crowd() -> usize {
@@ -153,7 +153,12 @@ fn whoever_was_let_in_and_does_nothing_makes_room_and_nonsense_is_refused() {
     let on_socket = |bytes: Vec<u8>| -> Come<'_> { Box::new(move |_| websocket(port, &bytes)) };
     let by_request = |text: String| -> Come<'_> { Box::new(move |_| connect(port, &text)) };
     let chunked = head("POST / HTTP/1.1", true, &["Transfer-Encoding: chunked"]);
-    let kinds: [(&str, Come<'_>); 14] = [
+    // More than all of them may hold together.
+    let much = frame(0x81, 16 << 20, &vec![b' '; 4 << 20]);
+    let body = " ".repeat(4 << 20);
+    let kinds: [(&str, Come<'_>); 16] = [
+        ("much of a frame", on_socket(much)),
+        ("much of a body", by_request(post(true, 16 << 20, &body))),
         ("idle", on_socket(Vec::new())),
         ("half a frame", on_socket(frame(0x81, 1000, b"{"))),
         ("half a message", on_socket(frame(0x01, 1, b"{"))),

@@ -24,6 +24,9 @@ use crate::child::{Ends, Group, Program};
 /// How many messages wait in each direction.
 pub(super) const ROOM: usize = 32;
 
+/// How many bytes go in one piece.
+const PIECE: usize = 64 << 10;
+
 pub(super) const NOT_UTF8: &str = "a message is not UTF-8";
 
 /// A connection. Dropped, it is closed, and a program at its other end is gone.
@@ -186,9 +189,14 @@ where
     let mut pump = JoinSet::new();
     pump.spawn(async move {
         while let Some(text) = to_send.recv().await {
-            // What is there already goes in one piece.
+            // What is there already goes in one piece, if it is not large.
+            let mut bytes = text.len();
             let mut sent = sink.feed(Frame::text(text)).await;
-            while let (Ok(()), Ok(text)) = (&sent, to_send.try_recv()) {
+            while sent.is_ok()
+                && bytes < PIECE
+                && let Ok(text) = to_send.try_recv()
+            {
+                bytes += text.len();
                 sent = sink.feed(Frame::text(text)).await;
             }
             if sent.is_err() || sink.flush().await.is_err() {

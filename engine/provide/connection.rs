@@ -22,6 +22,9 @@ use crate::acmp::{
     wire::{self, Error, Message},
 };
 
+/// How much comes with a message at most, in bytes, that is none of it.
+const FRAMING: usize = 14;
+
 /// What comes of a message.
 pub(super) enum Taken {
     /// It is answered so.
@@ -55,6 +58,7 @@ pub(super) async fn serve(
             Some(_) = open.join_next() => (),
             message = link.incoming.recv() => {
                 let Some(Ok(text)) = message else { return };
+                place.held().take(text.len() + FRAMING);
                 match take(provider, &text, open.len()) {
                     Taken::Answer(answer) | Taken::Malformed(answer) => {
                         if link.outgoing.send(answer).await.is_err() {

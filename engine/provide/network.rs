@@ -48,7 +48,7 @@ pub(super) async fn welcome(
     stop: &CancellationToken,
 ) {
     let _ = stream.set_nodelay(true);
-    let stream = Patient::new(stream, provider.limits.patience);
+    let stream = Patient::new(stream, provider.limits.patience, Arc::clone(place.held()));
     let (upgrades, mut upgraded) = mpsc::channel(1);
     let service = service_fn(|request| {
         let (provider, upgrades) = (Arc::clone(provider), upgrades.clone());
@@ -92,6 +92,7 @@ async fn respond(
     place: &Place,
     upgrades: &mpsc::Sender<OnUpgrade>,
 ) -> Response<Body> {
+    place.held().take(usize::MAX);
     if let Err(status) = admit(provider, request.headers()) {
         return empty(status);
     }
@@ -117,6 +118,7 @@ async fn respond(
         Ok(text) => text,
         Err(status) => return empty(status),
     };
+    place.held().take(usize::MAX);
     let busy = place.work();
     match connection::take(provider, &text, 0) {
         Taken::Answer(answer) => with(JSON, Full::from(answer).boxed_unsync()),

@@ -1,8 +1,9 @@
-//! A connection whose other side has to read what it is sent.
+//! A connection whose other side has to read what it is sent, and to send no more than there is room for.
 
 use std::{
     io,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -12,20 +13,25 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-/// A stream that is broken when for so long nothing more of what is written was taken.
+use super::places::Held;
+
+/// A stream that is broken when for so long nothing more of what is written was taken, or when more is held of what was
+/// read than may be.
 pub(super) struct Patient<S> {
     stream: S,
     patience: Duration,
     /// Since when nothing is taken.
     waiting: Option<Pin<Box<Sleep>>>,
+    held: Arc<Held>,
 }
 
 impl<S> Patient<S> {
-    pub(super) fn new(stream: S, patience: Duration) -> Patient<S> {
+    pub(super) fn new(stream: S, patience: Duration, held: Arc<Held>) -> Patient<S> {
         Patient {
             stream,
             patience,
             waiting: None,
+            held,
         }
     }
 
@@ -53,7 +59,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
+        match self.held.add(buf.filled().len() - before) {
+            true => Poll::Ready(Ok(())),
+            false => Poll::Ready(Err(io::ErrorKind::OutOfMemory.into())),
+        }
     }
 }
 
@@ -95,13 +106,14 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
-    use super::*;
+    use super::{super::places::Places, *};
 
     #[tokio::test(start_paused = true)]
     async fn whoever_reads_slowly_is_served_and_whoever_does_not_read_is_not() {
         let patience = Duration::from_secs(10);
         let (ours, mut theirs) = duplex(4);
-        let mut ours = Patient::new(ours, patience);
+        let place = Places::new(1, 0).enter().unwrap();
+        let mut ours = Patient::new(ours, patience, Arc::clone(place.held()));
         let slow = async {
             let mut read = [0; 4];
             for _ in 0..5 {

@@ -1,10 +1,14 @@
 //! Who is connected, and who has to go where there is no room.
 //!
 //! **Invariant:** nobody whose task is under way has to go, and nobody who was let in for somebody who was not.
+//! **Invariant:** what was read of messages that are not whole yet is bounded for all together.
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
 };
 
 use tokio_util::sync::CancellationToken;
@@ -13,6 +17,9 @@ use tokio_util::sync::CancellationToken;
 pub(super) struct Places {
     most: usize,
     taken: Mutex<Taken>,
+    most_bytes: usize,
+    /// What is held by all.
+    held: Arc<AtomicUsize>,
 }
 
 #[derive(Default)]
@@ -35,6 +42,16 @@ pub(super) struct Place {
     places: Arc<Places>,
     id: u64,
     lost: CancellationToken,
+    held: Arc<Held>,
+}
+
+/// What was read at one place, and nothing was done about yet.
+pub(super) struct Held {
+    bytes: AtomicUsize,
+    all: Arc<AtomicUsize>,
+    most: usize,
+    /// So much anybody may have.
+    share: usize,
 }
 
 /// Whoever has a place has something to do, until this is dropped.
@@ -44,10 +61,13 @@ pub(super) struct Busy {
 }
 
 impl Places {
-    pub(super) fn new(most: usize) -> Arc<Places> {
+    /// For so many, and so many bytes of messages that are not whole.
+    pub(super) fn new(most: usize, most_bytes: usize) -> Arc<Places> {
         Arc::new(Places {
             most,
             taken: Mutex::default(),
+            most_bytes,
+            held: Arc::default(),
         })
     }
 
@@ -76,6 +96,12 @@ impl Places {
             places: Arc::clone(self),
             id,
             lost,
+            held: Arc::new(Held {
+                bytes: AtomicUsize::new(0),
+                all: Arc::clone(&self.held),
+                most: self.most_bytes,
+                share: self.most_bytes / self.most.max(1),
+            }),
         })
     }
 
@@ -100,7 +126,34 @@ impl Taken {
     }
 }
 
+impl Held {
+    /// So much more was read. False if that is too much.
+    pub(super) fn add(&self, bytes: usize) -> bool {
+        let own = self.bytes.fetch_add(bytes, Relaxed) + bytes;
+        let all = self.all.fetch_add(bytes, Relaxed) + bytes;
+        own <= self.share || all <= self.most
+    }
+
+    /// So much is a whole message now.
+    pub(super) fn take(&self, bytes: usize) {
+        let less = |it: usize| Some(it.saturating_sub(bytes));
+        let before = self.bytes.fetch_update(Relaxed, Relaxed, less);
+        self.all
+            .fetch_sub(before.unwrap_or_default().min(bytes), Relaxed);
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.take(usize::MAX);
+    }
+}
+
 impl Place {
+    pub(super) fn held(&self) -> &Arc<Held> {
+        &self.held
+    }
+
     pub(super) fn let_in(&self) {
         self.places
             .taken()
