@@ -113,22 +113,63 @@ impl Secrets {
     /// An answer, which may quote what was sent. What is too short to be a key is left in it: it may be any word.
     pub fn hide_in_answer(&self, answer: String) -> String {
         let long = self.0.iter().filter(|it| it.len() >= MIN_KEY_BYTES);
-        let quoted = long.filter(|it| answer.contains(it.as_str()));
+        let is_spelled = answer.contains('\\');
+        let quoted = long.filter(|it| is_spelled || answer.contains(it.as_str()));
         match quoted.cloned().collect::<Vec<_>>() {
             quoted if quoted.is_empty() => answer,
             quoted => Secrets(quoted).hide(&answer),
         }
     }
 
-    /// What somebody said, who may quote what was sent.
+    /// What somebody said, who may quote what was sent, as it is or as JSON spells it.
     pub fn hide(&self, said: &str) -> String {
         let hidden = said.to_owned();
         let mut secrets: Vec<&String> = self.0.iter().collect();
         // One may be a part of another.
         secrets.sort_by_key(|it| std::cmp::Reverse(it.len()));
-        let hide = |text: String, secret: &String| text.replace(secret.as_str(), "[key]");
+        let hide = |text: String, secret: &String| hide_spelled(&text, secret);
         secrets.into_iter().fold(hidden, hide)
     }
+}
+
+fn hide_spelled(text: &str, secret: &str) -> String {
+    let mut hidden = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        if let Some(after) = after_spelled(rest, secret) {
+            hidden.push_str("[key]");
+            rest = after;
+            continue;
+        }
+        // What follows an escaped backslash is not escaped.
+        let length = if rest.starts_with(r"\\") {
+            2
+        } else {
+            c.len_utf8()
+        };
+        hidden.push_str(&rest[..length]);
+        rest = &rest[length..];
+    }
+    hidden
+}
+
+/// What comes after a secret that stands here, each of its characters as it is or escaped as in JSON.
+fn after_spelled<'a>(text: &'a str, secret: &str) -> Option<&'a str> {
+    secret.chars().try_fold(text, |rest, c| {
+        after_escaped(rest, c).or_else(|| rest.strip_prefix(c))
+    })
+}
+
+fn after_escaped(text: &str, c: char) -> Option<&str> {
+    let escaped = text.strip_prefix('\\')?;
+    if matches!(c, '"' | '\\' | '/')
+        && let Some(rest) = escaped.strip_prefix(c)
+    {
+        return Some(rest);
+    }
+    let (hex, rest) = escaped.strip_prefix('u')?.split_at_checked(4)?;
+    let is_it = u32::from_str_radix(hex, 16) == Ok(u32::from(c));
+    is_it.then_some(rest)
 }
 
 impl fmt::Debug for Secrets {

@@ -76,3 +76,30 @@ fn headers_have_their_secrets_from_the_environment() {
     "#]]
     .assert_eq(&lines);
 }
+
+#[test]
+fn a_key_is_hidden_however_an_answer_spells_it() {
+    let key = r#"sk-a/b"c\d-0123456789"#;
+    let mut secrets = Secrets::default();
+    secrets.add(key);
+    let escaped: String = key
+        .chars()
+        .map(|it| format!("\\u{:04X}", u32::from(it)))
+        .collect();
+    let told = json!({ "it": key }).to_string();
+    for (answer, hidden) in [
+        (format!("it is {key}."), "it is [key]."),
+        (told.clone(), r#"{"it":"[key]"}"#),
+        (told.replace('/', r"\/"), r#"{"it":"[key]"}"#),
+        (told.replace("sk", r"s\u006b"), r#"{"it":"[key]"}"#),
+        (told.replace("-0", r"\u002D0"), r#"{"it":"[key]"}"#),
+        (format!("\"{escaped}\""), r#""[key]""#),
+        (format!(r"a\\b \ {key}\n"), r"a\\b \ [key]\n"),
+    ] {
+        assert_eq!(secrets.hide_in_answer(answer.clone()), hidden, "{answer}");
+    }
+    // What only looks like it is left as it is.
+    for answer in [r"\\u0073k-a", r"é\u00e", r"\", r#"sk-a\/b\"c"#, "sk-a/b"] {
+        assert_eq!(secrets.hide_in_answer(answer.to_owned()), answer);
+    }
+}
