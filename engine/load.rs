@@ -5,7 +5,8 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fs,
+    io::{self, Read as _},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -381,7 +382,7 @@ impl Reader<'_> {
     /// A file's text as YAML or JSON, if it is there.
     fn source(&mut self, path: &Path) -> Result<Option<Source>, Noted> {
         let name = self.project.shown(path);
-        let bytes = match fs::read(path) {
+        let bytes = match read(path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => {
@@ -407,6 +408,20 @@ impl Reader<'_> {
         self.diagnostics.push(diagnostic);
         Err(Noted)
     }
+}
+
+/// A file, or as much of it as is needed to see that it is too large. What is neither a file nor a folder may have no
+/// end, or keep whoever reads it waiting.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let kind = fs::metadata(path)?.file_type();
+    if !kind.is_file() && !kind.is_dir() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path)?;
+    file.take(source::MAX_BYTES as u64 + 1)
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// What a file that is not there says: nothing.

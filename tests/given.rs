@@ -259,3 +259,19 @@ tools: [{agent: A, file: nowhere.py, function: f}]
         "#]],
     );
 }
+
+#[cfg(unix)]
+#[test]
+fn a_file_without_an_end_is_not_read() {
+    let project = Project::of("=== agents.yaml\nagents: []\n");
+    let agents = project.path("workflows/W/agents.yaml");
+    std::fs::remove_file(&agents).expect("it was written");
+    std::os::unix::fs::symlink("/dev/zero", &agents).expect("there is room");
+    let ran = project.run(&["check", "W"]);
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("agents.yaml`: it is no regular file"),
+        "{}",
+        ran.stderr
+    );
+}
