@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 use serde_json::{Value, json};
 
 use crate::{
-    acmp::Serving,
+    acmp::{Serving, all_heard, log, read},
     harness::{Project, Ran, home, until},
 };
 
@@ -95,10 +95,6 @@ fn every_item_has_a_test() {
     );
 }
 
-fn read(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|it| panic!("{it}: {text}"))
-}
-
 /// A DAG whose tasks are each for the provider that behaves so. One that needs others is given their outputs.
 fn dag(tasks: &[(&str, &str, &[&str])], edge: &Value) -> Value {
     let written = tasks.iter().map(|(id, how, needs)| {
@@ -142,16 +138,6 @@ fn prepare(project: &Project, dag: &Value) -> [&'static str; 5] {
     project.write("acmp.json", acmp.to_string());
     project.write("dag.json", dag.to_string());
     ["dag", "dag.json", "--acmp", "acmp.json", "--json"]
-}
-
-fn log(project: &Project, how: &str) -> std::path::PathBuf {
-    project.path(&format!("heard-{how}"))
-}
-
-/// All that a provider was sent.
-fn heard(project: &Project, how: &str) -> Vec<Value> {
-    let text = fs::read_to_string(log(project, how)).unwrap_or_default();
-    text.lines().map(read).collect()
 }
 
 /// The parameters of the messages with a method.
@@ -201,7 +187,7 @@ fn l1_01_nothing_is_asked_of_a_provider_that_it_does_not_offer() {
             &[],
         );
         assert_eq!(ran.code, 0, "{how}: {}", ran.stderr);
-        let heard = heard(&project, how);
+        let heard = all_heard(&project, how);
         let invoked = params(&heard, "acmp/invoke");
         assert_eq!(invoked.len(), 2, "{how}");
         for params in invoked {
@@ -223,7 +209,7 @@ fn l1_02_each_attempt_has_an_id_that_is_nobody_elses() {
     let ran = carry_out(&project, &twice, &["--retry-limit", "1"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert_eq!(carry_out(&project, &twice, &[]).code, 0);
-    let invoked = params(&heard(&project, "fails_once"), "acmp/invoke");
+    let invoked = params(&all_heard(&project, "fails_once"), "acmp/invoke");
     let ids: BTreeSet<_> = invoked
         .iter()
         .filter_map(|it| it["task_id"].as_str())
@@ -273,14 +259,14 @@ fn l2_08_and_24_and_25_a_task_ends_as_it_was_answered_and_what_is_completed_stay
     let first = shown(&project, &run_of(&ran), &["--task", "first"]);
     let output = first[0]["output"].clone();
     assert_eq!(output["data"]["said"], "hello", "{first}");
-    let heard = heard(&project, "never");
+    let heard = all_heard(&project, "never");
     let (invoked, cancelled) = (params(&heard, "acmp/invoke"), params(&heard, "acmp/cancel"));
     assert_eq!((invoked.len(), cancelled.len()), (1, 1));
     assert_eq!(cancelled[0]["task_id"], invoked[0]["task_id"]);
     // What is over, or has not begun, is not cancelled at anybody's.
     for how in ["good", "fails_when"] {
         assert!(
-            params(&self::heard(&project, how), "acmp/cancel").is_empty(),
+            params(&all_heard(&project, how), "acmp/cancel").is_empty(),
             "{how}"
         );
     }
@@ -301,7 +287,7 @@ fn l2_23_to_25_one_task_is_cancelled_and_what_needs_it_and_the_rest_goes_on() {
         let project = Project::new();
         let arguments = prepare(&project, &dag);
         let mut session = project.start(&[&arguments[..], &[policy]].concat());
-        let is_asked = |how| !params(&heard(&project, how), "acmp/invoke").is_empty();
+        let is_asked = |how| !params(&all_heard(&project, how), "acmp/invoke").is_empty();
         until("both are asked", || is_asked("never") && is_asked("later"));
         let run = read(&project.run(&["runs", "--json"]).stdout)[0]["run"].clone();
         let run = run.as_str().expect("it is there");
@@ -320,7 +306,7 @@ fn l2_23_to_25_one_task_is_cancelled_and_what_needs_it_and_the_rest_goes_on() {
             ends(&project, run)["last"] == "cancelled"
         });
         until("its provider knows", || {
-            !params(&heard(&project, "never"), "acmp/cancel").is_empty()
+            !params(&all_heard(&project, "never"), "acmp/cancel").is_empty()
         });
         // It stays so whatever happens; what is under way is asked for again, with its id.
         session.kill().expect("it goes on");
@@ -334,12 +320,15 @@ fn l2_23_to_25_one_task_is_cancelled_and_what_needs_it_and_the_rest_goes_on() {
             ends(&project, run),
             json!({ "first": "completed", "never": "cancelled", "after": "cancelled", "last": "cancelled", "later": "completed", "then": "completed" })
         );
-        assert_eq!(params(&heard(&project, "never"), "acmp/invoke").len(), 1);
-        let later = params(&heard(&project, "later"), "acmp/invoke");
+        assert_eq!(
+            params(&all_heard(&project, "never"), "acmp/invoke").len(),
+            1
+        );
+        let later = params(&all_heard(&project, "later"), "acmp/invoke");
         assert_eq!(later.len(), 2);
         assert_eq!(later[0], later[1]);
         assert_eq!(
-            params(&heard(&project, "good"), "acmp/invoke").len(),
+            params(&all_heard(&project, "good"), "acmp/invoke").len(),
             2,
             "what is completed is not asked again"
         );
@@ -360,7 +349,7 @@ fn l2_10_a_dag_stays_here_and_its_tasks_go_to_those_who_serve_them() {
     let ran = carry_out(&project, &dag(tasks, &json!({})), &[]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     for how in ["good", "old"] {
-        let heard = heard(&project, how);
+        let heard = all_heard(&project, how);
         let known = ["initialize", "notifications/initialized", "acmp/invoke"];
         for message in &heard {
             assert!(known.iter().any(|it| message["method"] == *it), "{message}");
@@ -459,7 +448,7 @@ fn the_single_task_of_the_format_is_asked_for_as_printed() {
     // The provider has to be started within the time of the task, which a busy machine may not do at once.
     let ran = carry_out(&project, &whole, &["--retry-limit", "9"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let heard = heard(&project, "sentiment-analysis");
+    let heard = all_heard(&project, "sentiment-analysis");
     let asked = &params(&heard, "acmp/invoke")[0];
     for (key, value) in printed.as_object().into_iter().flatten() {
         assert!(key == "task_id" || asked[key] == *value, "{key}: {asked}");

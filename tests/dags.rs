@@ -4,7 +4,10 @@ use std::{env, fs};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Project, Ran};
+use crate::{
+    acmp::read,
+    harness::{Project, Ran},
+};
 
 /// Who serves the capabilities of the format's own example. Each writes down what it was given, and when.
 const AGENTS: &str = r#"=== agents.yaml
@@ -84,10 +87,6 @@ const PRINTED: &str = r#"{
     {"from": "task_sent_02b", "to": "task_agg_03"}
   ]
 }"#;
-
-fn read(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|it| panic!("{it}: {text}"))
-}
 
 /// What the agents were given, in the order in which they were asked.
 fn asked(project: &Project) -> Vec<Value> {
