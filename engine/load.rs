@@ -410,13 +410,20 @@ impl Reader<'_> {
     }
 }
 
-/// A file, or as much of it as is needed to see that it is too large. What is neither a file nor a folder may have no
-/// end, or keep whoever reads it waiting.
+/// A file of a bundle. What is neither a file nor a folder may keep whoever reads it waiting.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let kind = fs::metadata(path)?.file_type();
-    if !kind.is_file() && !kind.is_dir() {
-        return Err(io::Error::other("it is no regular file"));
+    match kind.is_file() || kind.is_dir() {
+        true => read_bounded(path),
+        false => Err(io::Error::other("it is no regular file")),
     }
+}
+
+/// A file, or as much of it as is needed to see that it is too large.
+///
+/// # Errors
+/// It cannot be read.
+pub fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let file = fs::File::open(path)?;
     file.take(source::MAX_BYTES as u64 + 1)

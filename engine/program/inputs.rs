@@ -1,7 +1,6 @@
 //! What a run is given: its input, variables, a plan.
 
 use std::{
-    fs::File,
     io::{self, Read},
     path::Path,
     sync::Arc,
@@ -15,6 +14,7 @@ use crate::{
     compile::{First, Workflow},
     context::Context,
     diagnostic::{self, Code, Diagnostic},
+    load,
     recording::Replay,
     run,
     source::{self, Source},
@@ -119,7 +119,7 @@ fn read_input(text: &str) -> Result<String, Diagnostic> {
     let (name, bytes) = match text.strip_prefix('@') {
         Some(path) => (
             path,
-            read_file(Path::new(path))
+            load::read_bounded(Path::new(path))
                 .map_err(|error| fault(format!("cannot read the input `{path}`: {error}")))?,
         ),
         None if text == "-" => {
@@ -139,20 +139,11 @@ fn read_input(text: &str) -> Result<String, Diagnostic> {
     source::decode(name, bytes).map(|it| it.text.clone())
 }
 
-/// A file, or as much of it as is needed to see that it is too large.
-fn read_file(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let file = File::open(path)?;
-    file.take(source::MAX_BYTES as u64 + 1)
-        .read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
 impl PlanFile {
     /// Reads a file that is `what`.
     pub(super) fn read(path: &Path, what: &str) -> Result<PlanFile, Diagnostic> {
         let name = path.display().to_string();
-        let bytes = read_file(path).map_err(|error| {
+        let bytes = load::read_bounded(path).map_err(|error| {
             let message = format!("cannot read the {what} `{name}`: {error}");
             Diagnostic::error(Code::BadInput, message)
         })?;
