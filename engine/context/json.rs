@@ -71,7 +71,11 @@ impl Json {
                 let value = value.get().expect("one of both is set");
                 value.to_string().into_boxed_str()
             })),
-            _ => {
+            Held::Elsewhere(text) => {
+                let text = String::from_utf8(text.read(usize::MAX));
+                Cow::Owned(text.expect("it was a text when it was put there"))
+            }
+            Held::Joined(_) => {
                 let mut text = String::with_capacity(self.length());
                 self.each_text(&mut |it| text.push_str(it));
                 Cow::Owned(text)
@@ -134,14 +138,8 @@ impl Json {
     }
 
     fn each_text(&self, put: &mut impl FnMut(&str)) {
-        match &*self.0 {
-            Held::Here { .. } => put(&self.text()),
-            Held::Elsewhere(text) => {
-                let bytes = text.read(usize::MAX);
-                put(str::from_utf8(&bytes).expect("it was a text when it was put there"));
-            }
-            Held::Joined(parts) => parts.iter().for_each(|it| it.each_text(put)),
-        }
+        let parts = self.parts().into_iter();
+        parts.for_each(|it| put(&it.text()));
     }
 
     /// The parts of the text, each of them small or in one place.
