@@ -5,10 +5,11 @@
 use std::{fmt, net::IpAddr, sync::Once, time::Duration};
 
 use reqwest::{
-    Client, Url,
-    header::{HeaderMap, HeaderName, HeaderValue},
+    Client, Response, Url,
+    header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
     redirect,
 };
+use tokio::time::timeout;
 
 use crate::{
     child::env::Env,
@@ -94,6 +95,52 @@ pub fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']').parse();
     host == "localhost" || address.is_ok_and(|it: IpAddr| it.is_loopback())
+}
+
+/// What a key is sent as. Nothing if it has characters that no header can have.
+pub fn bearer(key: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::try_from(format!("Bearer {key}")).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+/// Whether a response says that it is of this type.
+pub fn is_of_type(response: &Response, wanted: &str) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE);
+    let kind = kind.and_then(|it| it.to_str().ok()).unwrap_or_default();
+    kind.trim_start().starts_with(wanted)
+}
+
+/// Why the body of a response is not there.
+#[derive(Debug)]
+pub enum Unread {
+    /// It is longer than so many bytes. The rest of it was not read.
+    TooLong(usize),
+    /// For so long nothing more of it came.
+    Silent(Duration),
+    Broke(reqwest::Error),
+}
+
+/// The body of a response, which a client would read however long it is.
+///
+/// # Errors
+/// It is longer than `limit`, or did not go on coming.
+pub async fn body(mut response: Response, limit: usize, idle: Duration) -> Result<Vec<u8>, Unread> {
+    if response.content_length() > Some(limit as u64) {
+        return Err(Unread::TooLong(limit));
+    }
+    let mut bytes = Vec::new();
+    loop {
+        let piece = timeout(idle, response.chunk()).await;
+        let piece = piece.map_err(|_| Unread::Silent(idle))?;
+        let Some(piece) = piece.map_err(Unread::Broke)? else {
+            return Ok(bytes);
+        };
+        bytes.extend_from_slice(&piece);
+        if bytes.len() > limit {
+            return Err(Unread::TooLong(limit));
+        }
+    }
 }
 
 /// The shortest text that is taken for a key wherever it stands: servers that want none are given words such as `none`.

@@ -90,7 +90,11 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
     ),
     ("prompt", &["accept", "context"], &["serde", "serde_json"]),
     ("child", &["contract"], &["process_wrap", "tokio"]),
-    ("endpoint", &["child", "contract"], &["reqwest", "rustls"]),
+    (
+        "endpoint",
+        &["child", "contract"],
+        &["reqwest", "rustls", "tokio"],
+    ),
     (
         "acmp",
         &["contract", "prompt", "child", "endpoint"],

@@ -286,11 +286,8 @@ fn token<'a>(variable: &'a str, env: &Env) -> Result<Token<'a>, Unusable> {
 
 impl Token<'_> {
     fn as_bearer(&self) -> Result<HeaderValue, Unusable> {
-        let value = HeaderValue::from_str(&format!("Bearer {}", self.text));
-        let mut value = value.map_err(|_| Unusable::BadToken {
+        endpoint::bearer(&self.text).ok_or_else(|| Unusable::BadToken {
             variable: self.variable.to_owned(),
-        })?;
-        value.set_sensitive(true);
-        Ok(value)
+        })
     }
 }

@@ -23,7 +23,10 @@ use super::{
     link::{Gone, Link, NOT_UTF8, ROOM, Unconnected, too_long},
     wire,
 };
-use crate::endpoint::events::{self, Events};
+use crate::endpoint::{
+    self, Unread,
+    events::{self, Events},
+};
 
 const SESSION: &str = "Mcp-Session-Id";
 const VERSION: &str = "MCP-Protocol-Version";
@@ -227,10 +230,8 @@ impl Session {
             }
             return Err(lost("it was closed without an answer".to_owned()));
         }
-        let kind = response.headers().get(CONTENT_TYPE);
-        let kind = kind.and_then(|it| it.to_str().ok()).unwrap_or_default();
-        if kind.trim_start().starts_with("application/json") {
-            let bytes = self.whole(&mut response).await.map_err(lost)?;
+        if endpoint::is_of_type(&response, "application/json") {
+            let bytes = self.whole(response).await.map_err(lost)?;
             if self.take(bytes, Some(id)).await.map_err(lost)? {
                 return Ok(());
             }
@@ -288,18 +289,14 @@ impl Session {
         Ok(is_it)
     }
 
-    async fn whole(&self, response: &mut Response) -> Result<Vec<u8>, String> {
-        if response.content_length() > Some(self.limit as u64) {
-            return Err(too_long(self.limit));
-        }
-        let mut bytes = Vec::new();
-        while let Some(piece) = response.chunk().await.map_err(|it| broke(&it))? {
-            bytes.extend_from_slice(&piece);
-            if bytes.len() > self.limit {
-                return Err(too_long(self.limit));
-            }
-        }
-        Ok(bytes)
+    /// A whole body, for which whoever waits for the task decides how long to wait.
+    async fn whole(&self, response: Response) -> Result<Vec<u8>, String> {
+        let body = endpoint::body(response, self.limit, Duration::MAX).await;
+        body.map_err(|it| match it {
+            Unread::TooLong(limit) => too_long(limit),
+            Unread::Silent(_) => "it does not answer".to_owned(),
+            Unread::Broke(error) => broke(&error),
+        })
     }
 
     fn post(&self, text: String) -> RequestBuilder {

@@ -11,10 +11,7 @@ use std::{
     time::Duration,
 };
 
-use reqwest::{
-    Client, Url,
-    header::{AUTHORIZATION, HeaderValue},
-};
+use reqwest::{Client, Url, header::AUTHORIZATION};
 use tokio::{
     sync::{OnceCell, oneshot},
     task::JoinSet,
@@ -96,10 +93,9 @@ impl A2a {
                 return Err(BuildError::MissingKey { variable });
             };
             secrets.add(&key);
-            let Ok(mut value) = HeaderValue::try_from(format!("Bearer {key}")) else {
+            let Some(value) = endpoint::bearer(&key) else {
                 return Err(BuildError::BadKey { variable });
             };
-            value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
         let http = endpoint::client(headers);

@@ -1,12 +1,12 @@
 //! Server-sent events, put together from the pieces of a response.
 
-use reqwest::{Response, header::CONTENT_TYPE};
+use reqwest::Response;
+
+use super::is_of_type;
 
 /// Whether a response is a stream of events. Some send all at once although they were asked for a stream.
 pub fn are_in(response: &Response) -> bool {
-    let kind = response.headers().get(CONTENT_TYPE);
-    let kind = kind.and_then(|it| it.to_str().ok()).unwrap_or_default();
-    kind.trim_start().starts_with("text/event-stream")
+    is_of_type(response, "text/event-stream")
 }
 
 /// What stands around the data of a line.

@@ -15,7 +15,10 @@ use super::{
 };
 use crate::{
     accept::{Failure, Rejection},
-    endpoint::events::{self, Events},
+    endpoint::{
+        self, Unread,
+        events::{self, Events},
+    },
     prompt::cut,
 };
 
@@ -126,21 +129,15 @@ impl Remote {
     /// The body of a response that is no longer than so many bytes.
     pub(super) async fn whole(
         &self,
-        mut response: Response,
+        response: Response,
         limit: usize,
     ) -> Result<Vec<u8>, Rejection> {
-        let mut bytes = Vec::new();
-        loop {
-            let piece = timeout(self.idle, response.chunk()).await;
-            let piece = piece.map_err(|_| self.silent())?.map_err(|_| broke())?;
-            let Some(piece) = piece else {
-                return Ok(bytes);
-            };
-            bytes.extend_from_slice(&piece);
-            if bytes.len() > limit {
-                return Err(too_long(limit));
-            }
-        }
+        let body = endpoint::body(response, limit, self.idle).await;
+        body.map_err(|it| match it {
+            Unread::TooLong(limit) => too_long(limit),
+            Unread::Silent(_) => self.silent(),
+            Unread::Broke(_) => broke(),
+        })
     }
 
     /// The result of a JSON-RPC response, which is the one to our request.

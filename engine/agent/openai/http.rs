@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::{later, meaning, stream};
 use crate::{
     accept::{Failure, Rejection},
-    endpoint::{Secrets, events},
+    endpoint::{self, Secrets, Unread, events},
     prompt::cut,
 };
 
@@ -226,27 +226,15 @@ pub(super) fn rejection(error: &OpenAIError, secrets: &Secrets) -> Rejection {
     }
 }
 
-/// The response with all of its body in memory, which the client would read however long it is.
-async fn whole(
-    mut response: Response,
-    limit: usize,
-    idle: Duration,
-) -> Result<Response, OpenAIError> {
-    let too_long = || broken(TooLong(limit));
-    if response
-        .content_length()
-        .is_some_and(|it| it > limit as u64)
-    {
-        return Err(too_long());
-    }
-    let mut bytes = Vec::new();
-    while let Some(piece) = within(idle, response.chunk()).await?? {
-        bytes.extend_from_slice(&piece);
-        if bytes.len() > limit {
-            return Err(too_long());
-        }
-    }
-    Ok(::http::Response::new(bytes).into())
+/// The response with all of its body in memory.
+async fn whole(response: Response, limit: usize, idle: Duration) -> Result<Response, OpenAIError> {
+    let body = endpoint::body(response, limit, idle).await;
+    let body = body.map_err(|it| match it {
+        Unread::TooLong(limit) => broken(TooLong(limit)),
+        Unread::Silent(idle) => broken(Silent(idle)),
+        Unread::Broke(error) => error.into(),
+    })?;
+    Ok(::http::Response::new(body).into())
 }
 
 pub(in crate::agent) async fn complaint(mut response: Response) -> HttpFailure {
