@@ -22,6 +22,7 @@ pub mod a2a;
 pub mod acmp;
 pub mod build;
 pub mod command;
+mod discreet;
 pub mod human;
 mod leave;
 pub mod openai;

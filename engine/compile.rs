@@ -35,6 +35,7 @@ use crate::{
 mod agents;
 mod batches;
 mod dag;
+mod keys;
 mod pieces;
 pub mod providers;
 mod servers;

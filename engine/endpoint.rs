@@ -2,13 +2,14 @@
 //!
 //! **Invariant:** nothing goes unencrypted to another machine unless its author says so, and nothing follows a redirect.
 
-use std::{fmt, net::IpAddr, sync::Once, time::Duration};
+use std::{fmt, mem, net::IpAddr, sync::Once, time::Duration};
 
 use reqwest::{
     Client, Response, Url,
     header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
     redirect,
 };
+use serde_json::{Map, Value};
 use tokio::time::timeout;
 
 use crate::{
@@ -151,6 +152,16 @@ pub const MIN_KEY_BYTES: usize = 12;
 pub struct Secrets(Vec<String>);
 
 impl Secrets {
+    /// What stands in these variables.
+    pub fn of<'a>(variables: impl IntoIterator<Item = &'a str>, env: &Env) -> Secrets {
+        let variables = variables.into_iter();
+        Secrets(variables.filter_map(|it| env.text(it)).collect())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub fn add(&mut self, secret: &str) {
         if !secret.is_empty() {
             self.0.push(secret.to_owned());
@@ -166,6 +177,24 @@ impl Secrets {
             quoted if quoted.is_empty() => answer,
             quoted => Secrets(quoted).hide(&answer),
         }
+    }
+
+    /// The same in all texts of a value, and in the names of its fields.
+    pub fn hide_in_value(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => *text = self.hide_in_answer(mem::take(text)),
+            Value::Array(items) => items.iter_mut().for_each(|it| self.hide_in_value(it)),
+            Value::Object(fields) => self.hide_in_fields(fields),
+            Value::Null | Value::Bool(_) | Value::Number(_) => (),
+        }
+    }
+
+    pub fn hide_in_fields(&self, fields: &mut Map<String, Value>) {
+        let hidden = mem::take(fields).into_iter().map(|(name, mut value)| {
+            self.hide_in_value(&mut value);
+            (self.hide_in_answer(name), value)
+        });
+        *fields = hidden.collect();
     }
 
     /// What somebody said, who may quote what was sent, as it is or as JSON spells it.

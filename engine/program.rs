@@ -12,11 +12,13 @@ use std::{
 use clap::{CommandFactory, Parser};
 
 use crate::{
-    agent::build,
+    agent::{build, env::Env},
     compile::{self, Workflow},
     diagnostic::{self, Diagnostic, Style, draw},
+    endpoint::Secrets,
     load::{self, Bundle, Project},
-    report, tool,
+    report,
+    tool::{self, Tools},
 };
 
 mod args;
@@ -158,6 +160,16 @@ fn ready(workflow: Option<&Workflow>) -> Faults {
 }
 
 /// Shows diagnostics: as data on standard output, or drawn on standard error.
+/// The keys that a workflow uses.
+fn keys(workflow: &Workflow) -> Secrets {
+    Secrets::of(workflow.keys(), &Env::Process)
+}
+
+/// The tools of a workflow, ready to be called.
+fn tools(workflow: &Workflow) -> Tools {
+    Tools::new(&workflow.tools, &Env::Process).keeping(keys(workflow))
+}
+
 fn show(diagnostics: &[Diagnostic], common: &Common) -> anyhow::Result<()> {
     if common.json {
         let value = report::json::diagnostics(diagnostics);

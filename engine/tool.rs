@@ -5,7 +5,7 @@
 //! **Invariant:** a call that is dropped leaves nothing running behind it.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fmt,
     sync::{Arc, LazyLock},
     time::Duration,
@@ -13,15 +13,13 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use tokio::{
-    sync::OnceCell,
-    time::{error::Elapsed, timeout},
-};
+use tokio::sync::OnceCell;
 
 use crate::{
-    child::{self, Ended, Program, env::Env},
+    child::{Program, env::Env},
     compile::tools::{Does, PromptSpec, ToolSpec, ToolSpecs},
     contract::tools::{LifecycleTrigger, SECONDS},
+    endpoint::Secrets,
     prompt::cut,
 };
 
@@ -31,12 +29,15 @@ mod check;
 mod mcp;
 mod python;
 mod tape;
+mod way;
 
 pub use call::{Bench, Call, Calls};
 pub use check::{check, files};
 use mcp::Server;
 use python::Python;
 pub use tape::{OwnCall, Recall, Tape};
+pub use way::Tool;
+use way::{Lax, Way};
 
 /// The longest result that is read at all, in bytes. What a model is shown of it is the tool's own limit.
 const MAX_BYTES: usize = 4 << 20;
@@ -47,6 +48,8 @@ pub struct Tools {
     tools: Vec<Arc<Tool>>,
     lifecycle: Vec<(LifecycleTrigger, Option<String>, Arc<Tool>)>,
     prompts: Vec<PromptSpec>,
+    /// What they may see and must not tell.
+    secrets: Arc<Secrets>,
     /// Not there where there is nothing to call.
     python: Option<Arc<Python>>,
     tape: Option<Arc<dyn Tape>>,
@@ -57,35 +60,11 @@ pub struct Tools {
 pub struct Toolbox {
     tools: BTreeMap<Arc<str>, Arc<Tool>>,
     given: LazyLock<Given, Later>,
+    secrets: Arc<Secrets>,
 }
 
 /// Makes what functions are given.
 type Later = Box<dyn FnOnce() -> Given + Send>;
-
-/// One tool.
-#[derive(Debug)]
-pub struct Tool {
-    pub spec: ToolSpec,
-    way: Way,
-    /// The variables that only the engine sets.
-    reserved: Arc<BTreeSet<String>>,
-    /// Found out once: a function's file has to be read for it.
-    definition: OnceCell<Definition>,
-}
-
-#[derive(Debug)]
-enum Way {
-    Function {
-        python: Arc<Python>,
-        file: String,
-        function: String,
-    },
-    Program(Program),
-    Served {
-        server: Arc<Server>,
-        tool: String,
-    },
-}
 
 /// What a model is told of a tool.
 #[derive(Debug, Clone, PartialEq)]
@@ -135,6 +114,19 @@ impl fmt::Display for ToolError {
     }
 }
 
+/// What came of a call, without what must not be told.
+fn without(came: Result<Called, ToolError>, secrets: &Secrets) -> Result<Called, ToolError> {
+    match came {
+        Ok(mut called) => {
+            called.text = secrets.hide_in_answer(called.text);
+            secrets.hide_in_value(&mut called.value);
+            secrets.hide_in_fields(&mut called.changed);
+            Ok(called)
+        }
+        Err(ToolError(what)) => Err(ToolError(secrets.hide_in_answer(what))),
+    }
+}
+
 impl Tools {
     /// What tools may see of `env` is looked up here. Nothing is started before the first call.
     pub fn new(specs: &ToolSpecs, env: &Env) -> Tools {
@@ -172,9 +164,16 @@ impl Tools {
                 .map(|it| (it.trigger, it.agent.clone(), tool(&it.tool)))
                 .collect(),
             prompts: specs.prompts.clone(),
+            secrets: Arc::default(),
             python: Some(Arc::clone(&python)),
             tape: None,
         }
+    }
+
+    /// Hides these in whatever the tools tell.
+    pub fn keeping(mut self, secrets: Secrets) -> Tools {
+        self.secrets = Arc::new(secrets);
+        self
     }
 
     /// With somebody between the calls and the world.
@@ -198,7 +197,8 @@ impl Tools {
             tool: &tool.spec.name,
             arguments: output,
         };
-        tape::through(self.tape.as_deref(), &call, tool.run(output, given)).await
+        let called = async { without(tool.run(output, given).await, &self.secrets) };
+        tape::through(self.tape.as_deref(), &call, called).await
     }
 
     /// What runs at a point of a run, for an agent if it is a turn of one, in the file's order.
@@ -250,6 +250,7 @@ impl Tools {
                     changed,
                 })
             };
+            let asked = async { without(asked.await, &self.secrets) };
             match tape::through(self.tape.as_deref(), &call, asked).await {
                 Ok(called) => system = called.text,
                 Err(error) => faults.push(format!(
@@ -291,7 +292,12 @@ impl Tools {
         (!tools.is_empty()).then(|| {
             let given: Later = Box::new(given);
             let given = LazyLock::new(given);
-            Arc::new(Toolbox { tools, given })
+            let secrets = Arc::clone(&self.secrets);
+            Arc::new(Toolbox {
+                tools,
+                given,
+                secrets,
+            })
         })
     }
 }
@@ -335,157 +341,8 @@ impl Toolbox {
         };
         let definition = tool.definition().await?;
         let arguments = arguments::read(arguments, definition)?;
-        tool.call(arguments, given, Lax::No).await
+        without(tool.call(arguments, given, Lax::No).await, &self.secrets)
     }
-}
-
-/// Whether arguments that a function has no parameters for are left out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lax {
-    Yes,
-    No,
-}
-
-impl Tool {
-    async fn run(&self, output: &Value, given: &Given) -> Result<Called, ToolError> {
-        let arguments = match output {
-            Value::Object(fields) => fields.clone(),
-            other => Map::from_iter([("output".to_owned(), other.clone())]),
-        };
-        self.call(arguments, given, Lax::Yes).await
-    }
-
-    async fn call(
-        &self,
-        arguments: Map<String, Value>,
-        given: &Given,
-        lax: Lax,
-    ) -> Result<Called, ToolError> {
-        let limit = self.spec.timeout;
-        match &self.way {
-            Way::Function {
-                python,
-                file,
-                function,
-            } => {
-                let request = json!({
-                    "do": "call",
-                    "arguments": arguments,
-                    "lax": lax == Lax::Yes,
-                    "variables": given.variables,
-                    "runtime": given.runtime,
-                });
-                let mut answer = python.ask(Some(file), function, request, limit).await?;
-                let text = match answer["text"].take() {
-                    Value::String(text) => text,
-                    other => other.to_string(),
-                };
-                let changed = match answer["changed"].take() {
-                    Value::Object(changed) => changed,
-                    _ => Map::new(),
-                };
-                if let Some(name) = changed.keys().find(|it| self.reserved.contains(*it)) {
-                    let message =
-                        format!("it sets the variable `{name}`, which only the engine writes");
-                    return Err(ToolError(message));
-                }
-                let is_text = answer["is_text"] == true;
-                Ok(Called {
-                    changed,
-                    ..self.called(text, is_text)
-                })
-            }
-            Way::Program(program) => {
-                let input = Value::Object(arguments).to_string();
-                let ended = timeout(limit, child::run(program, input, MAX_BYTES)).await;
-                let ended = ended.map_err(|it| late(limit, &it))?;
-                let ended = ended.map_err(|error| ToolError(program.not_started(&error)))?;
-                Ok(self.called(printed(ended)?, true))
-            }
-            Way::Served { server, tool } => {
-                let (text, value) = server.call(tool, arguments, limit).await?;
-                let called = self.called(text, true);
-                Ok(Called {
-                    value: value.unwrap_or(called.value),
-                    ..called
-                })
-            }
-        }
-    }
-
-    /// A result that is a text may be JSON all the same.
-    fn called(&self, text: String, is_text: bool) -> Called {
-        let value = match serde_json::from_str(&text) {
-            Ok(value) => value,
-            Err(_) if is_text => Value::from(text.as_str()),
-            // JSON that is nested too deeply to be read.
-            Err(_) => Value::Null,
-        };
-        Called {
-            text: cut(&text, self.spec.max_result_bytes),
-            value,
-            changed: Map::new(),
-        }
-    }
-
-    async fn definition(&self) -> Result<&Definition, ToolError> {
-        self.definition.get_or_try_init(|| self.define()).await
-    }
-
-    async fn define(&self) -> Result<Definition, ToolError> {
-        let spec = &self.spec;
-        let own = match &self.way {
-            Way::Function {
-                python,
-                file,
-                function,
-            } if spec.parameters.is_none() || spec.description.is_none() => {
-                let request = json!({ "do": "describe" });
-                python
-                    .ask(Some(file), function, request, spec.timeout)
-                    .await?
-            }
-            Way::Served { server, tool } => {
-                let (description, parameters) = server.describe(tool, spec.timeout).await?;
-                json!({ "description": description, "parameters": parameters })
-            }
-            _ => json!({ "parameters": { "type": "object" } }),
-        };
-        let own_description = || own["description"].as_str().unwrap_or_default().to_owned();
-        Ok(Definition {
-            name: Arc::clone(&spec.name),
-            description: spec.description.clone().unwrap_or_else(own_description),
-            parameters: match &spec.parameters {
-                Some(parameters) => Value::Object(parameters.clone()),
-                None => own["parameters"].clone(),
-            },
-        })
-    }
-}
-
-fn late(limit: Duration, _: &Elapsed) -> ToolError {
-    ToolError(format!("no result within {} seconds", limit.as_secs_f64()))
-}
-
-/// What a program printed, if it ended well.
-fn printed(ended: Ended) -> Result<String, ToolError> {
-    if ended.stdout.len() > MAX_BYTES {
-        let message = format!("the result is longer than the {MAX_BYTES} bytes that are allowed");
-        return Err(ToolError(message));
-    }
-    let how = match &ended.status {
-        Ok(status) if status.success() => {
-            return String::from_utf8(ended.stdout)
-                .map(|it| it.trim_end().to_owned())
-                .map_err(|_| ToolError("the result is not UTF-8".to_owned()));
-        }
-        Ok(status) => format!("it ended with {status}"),
-        Err(error) => format!("it cannot be waited for: {error}"),
-    };
-    Err(ToolError(match ended.stderr.to_string().trim() {
-        "" => how,
-        said => format!("{how}; it said: {said}"),
-    }))
 }
 
 #[cfg(unix)]

@@ -93,7 +93,7 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
     (
         "endpoint",
         &["child", "contract"],
-        &["reqwest", "rustls", "tokio"],
+        &["reqwest", "rustls", "serde_json", "tokio"],
     ),
     (
         "acmp",
@@ -254,6 +254,7 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
             "context",
             "contract",
             "diagnostic",
+            "endpoint",
             "event",
             "journal",
             "lane",

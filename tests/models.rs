@@ -4,7 +4,6 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
-    path::{Path, PathBuf},
     process::Stdio,
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -15,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Project, Ran, command, ended};
 
+mod keys;
 mod spending;
 
 /// Gives one answer after the other, whoever asks, and hands over what was asked.
@@ -286,123 +286,6 @@ fn models_call_tools_of_servers_that_end_with_the_run() {
         assert!(begun.elapsed() < Duration::from_secs(20), "it lives on");
         thread::sleep(Duration::from_millis(5));
     }
-}
-
-/// Every file below a folder that has a text in it.
-fn with_text(folder: &Path, text: &str, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).expect("it is a folder").flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            with_text(&path, text, found);
-        } else {
-            let bytes = fs::read(&path).expect("it can be read");
-            if bytes.windows(text.len()).any(|it| it == text.as_bytes()) {
-                found.push(path);
-            }
-        }
-    }
-}
-
-#[test]
-fn a_key_is_sent_to_its_endpoint_and_stands_nowhere_else() {
-    const KEY: &str = "sk-quite-secret-0123456789";
-    let project = Project::of(FILES);
-    let file = json!({ "task_id": "t", "files": [{ "filename": "a", "content": format!("it is {KEY}") }] });
-    // An endpoint that says the key in every way it can: as an answer, to a tool, in a file.
-    let (url, served) = endpoint(vec![
-        calls("look_up", json!({ "word": KEY })),
-        says(&format!("your key is {KEY}")),
-        says(&file.to_string()),
-    ]);
-    let variables = [
-        ("OPENAI_BASE_URL", &*url),
-        ("MOZAIKS_MODEL", "m"),
-        ("OPENAI_API_KEY", KEY),
-    ];
-    let mut said = String::new();
-    let more = [
-        "--events",
-        "events.jsonl",
-        "--record",
-        "tape.jsonl",
-        "--out",
-        "out",
-        "--verbose",
-        "--json",
-    ];
-    let ran = project.run_with(&variables, &[&["W"], &more[..]].concat());
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
-    said += &(ran.stdout + &ran.stderr);
-    served.join().expect("all was asked");
-    let id = run_id(&project);
-    for arguments in [
-        &["show", &id, "--task", "t"][..],
-        &["show", &id, "--turn", "1"],
-        &["show", &id, "--events"],
-        &["logs", &id],
-    ] {
-        let ran = project.run_with(&variables, arguments);
-        said += &(ran.stdout + &ran.stderr);
-    }
-    assert!(said.contains("[key]"), "what was said can be seen: {said}");
-    assert!(!said.contains(KEY), "{said}");
-    let mut found = Vec::new();
-    with_text(&project.path("."), KEY, &mut found);
-    assert_eq!(found, Vec::<PathBuf>::new());
-}
-
-/// Every file of a project, whatever it holds.
-fn everything(folder: &Path, bytes: &mut Vec<u8>) {
-    for entry in fs::read_dir(folder).expect("it can be read").flatten() {
-        match entry.path() {
-            path if path.is_dir() => everything(&path, bytes),
-            path => bytes.extend(fs::read(path).expect("it can be read")),
-        }
-    }
-}
-
-#[test]
-fn no_secret_is_left_anywhere() {
-    const KEY: &str = "sk-5EcReT-one";
-    const HEADER: &str = "t0ken-5EcReT-two";
-    let project = Project::of(
-        r#"
-=== extended_orchestration/task_batches.yaml
-version: 1
-=== orchestrator.yaml
-initial_agent: R
-=== agents.yaml
-agents:
-  - name: R
-    system_message: read
-    runtime: {kind: openai, model: m, headers: {X-Token: {env: OTHER_TOKEN}}, fallback: [{model: n}]}
-"#,
-    );
-    let quoted =
-        json!({ "error": { "code": 429, "message": format!("{KEY} and {HEADER} are slow") } });
-    let refusal = completion(json!({ "refusal": format!("I saw {HEADER} and {KEY}") }));
-    let (url, served) = endpoint(vec![
-        quoted.clone(),
-        quoted.clone(),
-        quoted,
-        refusal,
-        says("ok"),
-    ]);
-    let variables = [
-        ("OPENAI_BASE_URL", url.as_str()),
-        ("OPENAI_API_KEY", KEY),
-        ("OTHER_TOKEN", HEADER),
-    ];
-    let arguments = ["W", "--json", "--events", "events", "--verbose"];
-    let ran = project.run_with(&variables, &arguments);
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
-    served.join().expect("all was asked");
-    let mut bytes = [ran.stdout, ran.stderr].concat().into_bytes();
-    assert!(String::from_utf8_lossy(&bytes).contains("[key]"));
-    everything(&project.path("."), &mut bytes);
-    let text = String::from_utf8_lossy(&bytes);
-    assert!(text.contains("[key]"));
-    assert!(!text.contains("5EcReT"));
 }
 
 #[test]

@@ -13,6 +13,7 @@ use super::{
     a2a::{self, A2a},
     acmp::Acmp,
     command::{Command, Invocation},
+    discreet,
     env::Env,
     human::{Human, Manner, Nobody, People},
     openai::{Known, OpenAi, Settings},
@@ -24,7 +25,7 @@ use crate::{
     compile::{AgentSpec, Workflow},
     contract::runtime::{Fallback, Runtime},
     diagnostic::{Code, Diagnostic},
-    endpoint::{self, BadHeader, BadUrl},
+    endpoint::{self, BadHeader, BadUrl, Secrets},
 };
 
 /// What keeps an agent from being asked.
@@ -96,7 +97,10 @@ pub fn all_but(
         }
     }
     match faults.is_empty() {
-        true => Ok(agents),
+        true => Ok(discreet::all(
+            agents,
+            Secrets::of(workflow.keys(), &Env::Process),
+        )),
         false => Err(faults),
     }
 }

@@ -100,7 +100,7 @@ pub(super) fn begin(
         (None, None) => Tape::None,
         (None, Some(path)) => {
             let run = (&*name, serde_json::to_value(&inputs)?);
-            Tape::Record(Recorder::create(path, tape::secrets(&workflow), run)?)
+            Tape::Record(Recorder::create(path, super::keys(&workflow), run)?)
         }
     };
     let terminal = Arc::new(Terminal::new(answers));

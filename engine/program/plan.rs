@@ -16,14 +16,13 @@ use super::{
     workflow,
 };
 use crate::{
-    agent::{build, env::Env, human::People},
+    agent::{build, human::People},
     compile::{Batch, Workflow},
     diagnostic::{self, Code, Diagnostic},
     plan::{self, Origin, Plan},
     report::{self, plan::Format},
     run::{self, Bound, Planned},
     source::Source,
-    tool::Tools,
 };
 
 pub(super) fn plan(args: &args::Plan) -> anyhow::Result<u8> {
@@ -57,7 +56,7 @@ pub(super) fn plan(args: &args::Plan) -> anyhow::Result<u8> {
             };
             let ask = |cancel: CancellationToken| {
                 let (workflow, agents) = (&workflow, &agents);
-                let tools = Tools::new(&workflow.tools, &Env::Process);
+                let tools = super::tools(workflow);
                 async move {
                     let asking = run::ask_planner(workflow, agents, batch, context, tools, &cancel);
                     let planned = asking.await;

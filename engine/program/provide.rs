@@ -11,12 +11,10 @@ use crate::{
     acmp::link,
     agent::{
         build,
-        env::Env,
         human::{Nobody, People},
     },
     diagnostic::{Code, Diagnostic},
     provide::{self, Limits, Provider},
-    tool::Tools,
 };
 
 pub(super) fn provide(args: &args::Provide) -> anyhow::Result<u8> {
@@ -45,7 +43,7 @@ pub(super) fn provide(args: &args::Provide) -> anyhow::Result<u8> {
         Ok(agents) => agents,
         Err(faults) => return refuse(&faults, &args.common),
     };
-    let tools = Tools::new(&workflow.tools, &Env::Process);
+    let tools = super::tools(&workflow);
     let provider = Provider::new(&workflow, &agents, tools, token, Limits::default());
     let serving = on_runtime(|stop| async move {
         match args.listen {

@@ -27,7 +27,7 @@ use super::{
     terminal::Terminal,
 };
 use crate::{
-    agent::{Agents, env::Env},
+    agent::Agents,
     budget::Limit,
     compile::{self, First, Workflow},
     context::{Context, Json},
@@ -45,7 +45,7 @@ use crate::{
     run::{self, Ending, Log, Replace, Start, Status},
     schema::FileKind,
     source::Source,
-    tool::{self, Tools},
+    tool,
 };
 
 /// The folder, in a run's own, of what it publishes.
@@ -239,7 +239,7 @@ pub(super) fn perform(
         context: ready.context,
         plan: ready.plan.as_ref(),
         log: ready.log,
-        tools: Tools::new(&ready.workflow.tools, &Env::Process).on_tape(ready.tape.of_tools()),
+        tools: super::tools(&ready.workflow).on_tape(ready.tape.of_tools()),
         budget: ready.budget,
         grace: match ready.tape {
             // Whoever answers at once needs no time for it.

@@ -1,17 +1,13 @@
 //! `--record` and `--replay`: what stands between a run and the world.
 
-use std::{env, fs, path::Path, sync::Arc};
+use std::{fs, path::Path, sync::Arc};
 
 use tokio_util::sync::CancellationToken;
 
 use super::Faults;
 use crate::{
     agent::{Agents, build, human::People},
-    compile::{First, Workflow, tools::Reached},
-    contract::{
-        endpoint::{Header, Headers},
-        runtime::Runtime,
-    },
+    compile::{First, Workflow},
     diagnostic::{Code, Diagnostic, File},
     lane::Limits,
     recording::{Recorder, Replay},
@@ -95,59 +91,4 @@ pub(super) fn read(path: &Path, name: String, workflow: &str) -> Result<Arc<Repl
             Err(vec![Diagnostic::error(Code::BadInput, message)])
         }
     }
-}
-
-/// The values of the environment that a workflow names as keys, or that are named as such.
-pub(super) fn secrets(workflow: &Workflow) -> Vec<String> {
-    let mut names: Vec<&str> = vec!["OPENAI_API_KEY"];
-    for agent in workflow.agents.values() {
-        match &agent.runtime {
-            Runtime::Openai {
-                api_key_env,
-                headers,
-                fallback,
-                ..
-            } => {
-                names.extend(api_key_env.as_deref());
-                names.extend(variables(headers));
-                for it in fallback {
-                    names.extend(it.api_key_env.as_deref());
-                    names.extend(variables(&it.headers));
-                }
-            }
-            Runtime::A2a {
-                api_key_env,
-                headers,
-                ..
-            } => {
-                names.extend(api_key_env.as_deref());
-                names.extend(variables(headers));
-            }
-            Runtime::Command { env, .. } => names.extend(env.iter().map(|it| &**it).filter(is_key)),
-            _ => (),
-        }
-    }
-    for server in &workflow.tools.servers {
-        if let Reached::Url { headers, .. } = &server.reached {
-            names.extend(variables(headers));
-        }
-    }
-    names.extend(workflow.tools.env.iter().map(|it| &**it).filter(is_key));
-    names.iter().filter_map(|it| env::var(it).ok()).collect()
-}
-
-/// The variables that headers are taken from.
-fn variables(headers: &Headers) -> impl Iterator<Item = &str> {
-    headers.values().filter_map(|it| match it {
-        Header::Variable(it) => Some(it.env.as_str()),
-        Header::Text(_) => None,
-    })
-}
-
-/// Whether a variable's name says that its value is a secret.
-fn is_key(name: &&str) -> bool {
-    let name = name.to_ascii_uppercase();
-    ["KEY", "TOKEN", "SECRET", "PASSWORD"]
-        .iter()
-        .any(|it| name.contains(it))
 }

@@ -23,7 +23,6 @@ use super::{
 use crate::{
     agent::{
         Agent, Agents, build,
-        env::Env,
         human::{Nobody, People},
         scripted::Scripted,
     },
@@ -34,7 +33,6 @@ use crate::{
     load::{self, Part, Project},
     run::{self, Log, Start, Status},
     source::pointer,
-    tool::Tools,
 };
 
 mod expect;
@@ -240,7 +238,7 @@ fn carry_out(test: Ready, workflow: &Workflow, folder: &Path) -> anyhow::Result<
                 context,
                 plan: plan.as_ref(),
                 log: Log::default(),
-                tools: Tools::new(&workflow.tools, &Env::Process).on_tape(test.tape.of_tools()),
+                tools: super::tools(workflow).on_tape(test.tape.of_tools()),
                 budget: Limit::default(),
                 grace: Duration::ZERO,
                 withdrawals: None,

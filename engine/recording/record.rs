@@ -15,7 +15,7 @@ use super::{Asked, Called, Came, Ended, Head, Line, Refusal, VERSION, Who, is_wi
 use crate::{
     agent::{Agent, Agents, Answer, Request},
     compile::Workflow,
-    endpoint::MIN_KEY_BYTES,
+    endpoint::Secrets,
     prompt::Prompt,
     tool::{self, OwnCall, Recall, Tape, ToolError},
 };
@@ -26,7 +26,7 @@ pub struct Recorder {
     path: PathBuf,
     draft: PathBuf,
     /// What may not be written: keys.
-    secrets: Vec<String>,
+    secrets: Secrets,
     out: Mutex<Out>,
     /// Nothing that is recorded stands for other runs, nor others for it.
     nonce: [u8; 16],
@@ -45,7 +45,7 @@ impl Recorder {
     /// The file cannot be made.
     pub fn create(
         path: &Path,
-        secrets: Vec<String>,
+        secrets: Secrets,
         (workflow, given): (&str, Value),
     ) -> anyhow::Result<Arc<Recorder>> {
         let mut draft = path.as_os_str().to_owned();
@@ -56,10 +56,7 @@ impl Recorder {
         let recorder = Recorder {
             path: path.to_owned(),
             draft,
-            secrets: secrets
-                .into_iter()
-                .filter(|it| it.len() >= MIN_KEY_BYTES)
-                .collect(),
+            secrets,
             out: Mutex::new(Out {
                 file: BufWriter::new(file),
                 broken: None,
@@ -105,11 +102,8 @@ impl Recorder {
     }
 
     fn write(&self, line: &Line) {
-        let mut text = serde_json::to_string(line).expect("texts and numbers are JSON");
-        for secret in &self.secrets {
-            let written = Value::from(secret.as_str()).to_string();
-            text = text.replace(&written[1..written.len() - 1], "[key]");
-        }
+        let text = serde_json::to_string(line).expect("texts and numbers are JSON");
+        let mut text = self.secrets.hide_in_answer(text);
         text.push('\n');
         let mut out = self.out();
         if out.broken.is_none() {

@@ -25,7 +25,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{MAX_BYTES, ToolError, Tools, late};
+use super::{MAX_BYTES, ToolError, Tools, way::late};
 use crate::{
     child::{DRAIN, Ends, Group, Program, env::Env},
     compile::tools::{Reached, ServerSpec, ToolSpecs},

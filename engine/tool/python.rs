@@ -17,7 +17,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{MAX_BYTES, ToolError, check, late};
+use super::{MAX_BYTES, ToolError, check, way::late};
 use crate::{
     child::{DRAIN, Ends, Group, Program, env::Env},
     compile::tools::ToolSpecs,

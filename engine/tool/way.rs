@@ -1,0 +1,190 @@
+//! One tool, and the ways in which it is called.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use serde_json::{Map, Value, json};
+use tokio::{
+    sync::OnceCell,
+    time::{error::Elapsed, timeout},
+};
+
+use super::{Called, Definition, Given, MAX_BYTES, ToolError, mcp::Server, python::Python};
+use crate::{
+    child::{self, Ended, Program},
+    compile::tools::ToolSpec,
+    prompt::cut,
+};
+
+/// One tool.
+#[derive(Debug)]
+pub struct Tool {
+    pub spec: ToolSpec,
+    pub(super) way: Way,
+    /// The variables that only the engine sets.
+    pub(super) reserved: Arc<BTreeSet<String>>,
+    /// Found out once: a function's file has to be read for it.
+    pub(super) definition: OnceCell<Definition>,
+}
+
+#[derive(Debug)]
+pub(super) enum Way {
+    Function {
+        python: Arc<Python>,
+        file: String,
+        function: String,
+    },
+    Program(Program),
+    Served {
+        server: Arc<Server>,
+        tool: String,
+    },
+}
+
+/// Whether arguments that a function has no parameters for are left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lax {
+    Yes,
+    No,
+}
+
+impl Tool {
+    pub(super) async fn run(&self, output: &Value, given: &Given) -> Result<Called, ToolError> {
+        let arguments = match output {
+            Value::Object(fields) => fields.clone(),
+            other => Map::from_iter([("output".to_owned(), other.clone())]),
+        };
+        self.call(arguments, given, Lax::Yes).await
+    }
+
+    pub(super) async fn call(
+        &self,
+        arguments: Map<String, Value>,
+        given: &Given,
+        lax: Lax,
+    ) -> Result<Called, ToolError> {
+        let limit = self.spec.timeout;
+        match &self.way {
+            Way::Function {
+                python,
+                file,
+                function,
+            } => {
+                let request = json!({
+                    "do": "call",
+                    "arguments": arguments,
+                    "lax": lax == Lax::Yes,
+                    "variables": given.variables,
+                    "runtime": given.runtime,
+                });
+                let mut answer = python.ask(Some(file), function, request, limit).await?;
+                let text = match answer["text"].take() {
+                    Value::String(text) => text,
+                    other => other.to_string(),
+                };
+                let changed = match answer["changed"].take() {
+                    Value::Object(changed) => changed,
+                    _ => Map::new(),
+                };
+                if let Some(name) = changed.keys().find(|it| self.reserved.contains(*it)) {
+                    let message =
+                        format!("it sets the variable `{name}`, which only the engine writes");
+                    return Err(ToolError(message));
+                }
+                let is_text = answer["is_text"] == true;
+                Ok(Called {
+                    changed,
+                    ..self.called(text, is_text)
+                })
+            }
+            Way::Program(program) => {
+                let input = Value::Object(arguments).to_string();
+                let ended = timeout(limit, child::run(program, input, MAX_BYTES)).await;
+                let ended = ended.map_err(|it| late(limit, &it))?;
+                let ended = ended.map_err(|error| ToolError(program.not_started(&error)))?;
+                Ok(self.called(printed(ended)?, true))
+            }
+            Way::Served { server, tool } => {
+                let (text, value) = server.call(tool, arguments, limit).await?;
+                let called = self.called(text, true);
+                Ok(Called {
+                    value: value.unwrap_or(called.value),
+                    ..called
+                })
+            }
+        }
+    }
+
+    /// A result that is a text may be JSON all the same.
+    fn called(&self, text: String, is_text: bool) -> Called {
+        let value = match serde_json::from_str(&text) {
+            Ok(value) => value,
+            Err(_) if is_text => Value::from(text.as_str()),
+            // JSON that is nested too deeply to be read.
+            Err(_) => Value::Null,
+        };
+        Called {
+            text: cut(&text, self.spec.max_result_bytes),
+            value,
+            changed: Map::new(),
+        }
+    }
+
+    pub(super) async fn definition(&self) -> Result<&Definition, ToolError> {
+        self.definition.get_or_try_init(|| self.define()).await
+    }
+
+    async fn define(&self) -> Result<Definition, ToolError> {
+        let spec = &self.spec;
+        let own = match &self.way {
+            Way::Function {
+                python,
+                file,
+                function,
+            } if spec.parameters.is_none() || spec.description.is_none() => {
+                let request = json!({ "do": "describe" });
+                python
+                    .ask(Some(file), function, request, spec.timeout)
+                    .await?
+            }
+            Way::Served { server, tool } => {
+                let (description, parameters) = server.describe(tool, spec.timeout).await?;
+                json!({ "description": description, "parameters": parameters })
+            }
+            _ => json!({ "parameters": { "type": "object" } }),
+        };
+        let own_description = || own["description"].as_str().unwrap_or_default().to_owned();
+        Ok(Definition {
+            name: Arc::clone(&spec.name),
+            description: spec.description.clone().unwrap_or_else(own_description),
+            parameters: match &spec.parameters {
+                Some(parameters) => Value::Object(parameters.clone()),
+                None => own["parameters"].clone(),
+            },
+        })
+    }
+}
+
+pub(super) fn late(limit: Duration, _: &Elapsed) -> ToolError {
+    ToolError(format!("no result within {} seconds", limit.as_secs_f64()))
+}
+
+/// What a program printed, if it ended well.
+fn printed(ended: Ended) -> Result<String, ToolError> {
+    if ended.stdout.len() > MAX_BYTES {
+        let message = format!("the result is longer than the {MAX_BYTES} bytes that are allowed");
+        return Err(ToolError(message));
+    }
+    let how = match &ended.status {
+        Ok(status) if status.success() => {
+            return String::from_utf8(ended.stdout)
+                .map(|it| it.trim_end().to_owned())
+                .map_err(|_| ToolError("the result is not UTF-8".to_owned()));
+        }
+        Ok(status) => format!("it ended with {status}"),
+        Err(error) => format!("it cannot be waited for: {error}"),
+    };
+    Err(ToolError(match ended.stderr.to_string().trim() {
+        "" => how,
+        said => format!("{how}; it said: {said}"),
+    }))
+}
