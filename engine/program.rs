@@ -31,6 +31,7 @@ mod inbox;
 mod init;
 mod inputs;
 mod performance;
+mod places;
 mod plan;
 mod provide;
 mod remove;

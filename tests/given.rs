@@ -226,6 +226,93 @@ fn plans_and_folders() {
 }
 
 #[test]
+fn places_that_cannot_be_written() {
+    let project = Project::of(WORKFLOW);
+    project.write("notes.md", "a file");
+    check(
+        &project,
+        &["W", "--out", "notes.md/", "--overwrite"],
+        expect![[r#"
+            exit 2
+            MZ503 -:null:null `--out notes.md/`: `notes.md` is no folder
+        "#]],
+    );
+    check(
+        &project,
+        &["W", "--out", "notes.md/a/b"],
+        expect![[r#"
+        exit 2
+        MZ503 -:null:null `--out notes.md/a/b`: `notes.md` is no folder
+    "#]],
+    );
+    check(
+        &project,
+        &["W", "--record", "notes.md"],
+        expect![[r#"
+        exit 2
+        MZ503 -:null:null `notes.md` is there already
+    "#]],
+    );
+    check(
+        &project,
+        &["W", "--out", "notes.md", "--record", "no/tape"],
+        expect![[r#"
+            exit 2
+            MZ503 -:null:null `--out notes.md`: `notes.md` is no folder
+            MZ504 -:null:null `--record no/tape` cannot be written
+        "#]],
+    );
+    check(
+        &project,
+        &["W", "--events", "no/such/folder/events"],
+        expect![[r#"
+            exit 2
+            MZ504 -:null:null `--events no/such/folder/events` cannot be written
+        "#]],
+    );
+    check(
+        &project,
+        &["W", "--events", "workflows"],
+        expect![[r#"
+        exit 2
+        MZ504 -:null:null `--events workflows` cannot be written
+    "#]],
+    );
+    // Nothing has begun, so that there is nothing to go on with.
+    let runs = project.run(&["runs", "--json"]).stdout;
+    assert_eq!(runs.trim(), "[]");
+
+    check(
+        &project,
+        &["W", "--out", "new/out", "--events", "events"],
+        expect![[r#"
+            exit 0
+        "#]],
+    );
+    check(
+        &project,
+        &["W", "--out", "new/out", "--events", "events"],
+        expect![[r#"
+            exit 0
+        "#]],
+    );
+    let events = std::fs::read_to_string(project.path("events")).expect("it was written");
+    let begun = events.matches("run_started").count();
+    assert_eq!(begun, 2, "events come after those that are there: {events}");
+    let runs: Value = serde_json::from_str(&project.run(&["runs", "--json"]).stdout)
+        .expect("it is a list of runs");
+    let id = runs[0]["run"].as_str().expect("it has an id");
+    check(
+        &project,
+        &["retry", id, "--from-agent", "P", "--out", "notes.md"],
+        expect![[r#"
+            exit 2
+            MZ503 -:null:null `--out notes.md`: `notes.md` is no folder
+        "#]],
+    );
+}
+
+#[test]
 fn files_that_another_file_names() {
     let project = Project::of(
         "\

@@ -247,6 +247,7 @@ fn a_planner_is_shown_what_is_wrong_and_asked_again_a_few_times() {
         project.write("workflows/W/agents.yaml", agents);
         let ran = project.run(&["W", "--json", "--events", "events"]);
         let events = std::fs::read_to_string(project.path("events")).expect("it was written");
+        std::fs::remove_file(project.path("events")).expect("it was written");
         let kinds = events.lines().filter_map(|it| {
             let event: Value = serde_json::from_str(it).expect("a line is an object");
             let kind = event["event"].as_str()?.to_owned();

@@ -88,6 +88,7 @@ codes! {
     BadInput "MZ501" "an input that cannot be used"
     NoKey "MZ502" "no key for a model"
     Exists "MZ503" "something is in the way"
+    Unwritable "MZ504" "a place that cannot be written"
     // A run is to go on.
     NoRun "MZ601" "no such run"
     RunIsOver "MZ602" "a run that has come to its end"

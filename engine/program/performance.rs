@@ -7,9 +7,9 @@ use std::{
 };
 
 use super::{
-    Found, args,
+    Faults, Found, args,
     inputs::Inputs,
-    project, refuse,
+    places, project, refuse,
     session::{self, Header, Ready, unpriced},
     show,
     tape::{self, Tape},
@@ -93,6 +93,14 @@ pub(super) fn begin(
         Ok(prepared) => prepared,
         Err(faults) => return refuse(&faults, common),
     };
+    let taken = [
+        places::out(session).err(),
+        tapes.record.and_then(|it| places::record(it).err()),
+    ];
+    let taken: Faults = taken.into_iter().flatten().map(|it| *it).collect();
+    if !taken.is_empty() {
+        return refuse(&taken, common);
+    }
     let replayed = tapes.replay.as_ref().map(|it| it.0);
     let replayed = replayed.map(std::path::absolute).transpose()?;
     let tape = match (tapes.replay, tapes.record) {
@@ -114,9 +122,10 @@ pub(super) fn begin(
     if !unpriced.is_empty() {
         return refuse(&unpriced, common);
     }
-    if let Some(fault) = session::out_is_taken(session) {
-        return refuse(&[fault], common);
-    }
+    let events = match places::events(session) {
+        Ok(events) => events,
+        Err(fault) => return refuse(&[*fault], common),
+    };
     let (id, folder) = session::new_folder(project)?;
     let lock = session::lock(&folder)?;
     let mut journal = session::journal(project)?;
@@ -140,6 +149,7 @@ pub(super) fn begin(
         budget,
         log: Log::new(journal, cursor, Default::default()),
         tape,
+        events,
         lock,
     };
     session::perform(ready, session, common)

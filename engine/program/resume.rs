@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{
     Faults,
     args::{self, InFlight},
-    project, refuse,
+    places, project, refuse,
     session::{self, Header, Ready, unpriced},
     tape::{self, Tape},
     terminal::{From, Terminal},
@@ -93,8 +93,8 @@ pub(super) fn go_on(
         Ok(agents) => agents,
         Err(faults) => return refuse(&faults, common),
     };
-    if let Some(fault) = session::out_is_taken(session) {
-        return refuse(&[fault], common);
+    if let Err(fault) = places::out(session) {
+        return refuse(&[*fault], common);
     }
     let mut reader = Reader::new(run.started_at_ms, &folder);
     let mut cursor = journal.cursor(&run.id, 0)?;
@@ -125,6 +125,10 @@ pub(super) fn go_on(
         });
         return refuse(&faults.collect::<Vec<_>>(), common);
     }
+    let events = match places::events(session) {
+        Ok(events) => events,
+        Err(fault) => return refuse(&[*fault], common),
+    };
     // From here on a process that still believes it works on the run is shut out.
     let resumed = Entry {
         at_ms: now_ms(),
@@ -158,6 +162,7 @@ pub(super) fn go_on(
         budget,
         log: Log::new(journal, cursor, earlier),
         tape,
+        events,
         lock,
     };
     session::perform(ready, session, common)

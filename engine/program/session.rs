@@ -32,7 +32,7 @@ use crate::{
     compile::{self, First, Workflow},
     context::{Context, Json},
     contract::runtime::Runtime,
-    diagnostic::{Code, Diagnostic},
+    diagnostic::Diagnostic,
     event::RunEvent,
     journal::{self, Journal},
     load::{Bundle, Project},
@@ -87,6 +87,8 @@ pub(super) struct Ready {
     pub(super) budget: Limit,
     pub(super) log: Log,
     pub(super) tape: Tape,
+    /// The file of `--events`.
+    pub(super) events: Option<File>,
     /// Held until the session is over.
     pub(super) lock: File,
 }
@@ -231,7 +233,7 @@ pub(super) fn perform(
     args: &args::Session,
     common: &args::Common,
 ) -> anyhow::Result<u8> {
-    let mut hearing = Hearing::new(args, &ready.terminal)?;
+    let mut hearing = Hearing::new(args, &ready.terminal, ready.events);
     let (wanted, withdrawals) = mpsc::channel(1);
     let start = Start {
         id: ready.id.as_str().into(),
@@ -318,7 +320,7 @@ struct Hearing {
 }
 
 impl Hearing {
-    fn new(args: &args::Session, terminal: &Terminal) -> anyhow::Result<Hearing> {
+    fn new(args: &args::Session, terminal: &Terminal, events: Option<File>) -> Hearing {
         let begun = Instant::now();
         let clock: Clock = Arc::new(move || begun.elapsed());
         let level = match (args.quiet, args.verbose) {
@@ -326,13 +328,8 @@ impl Hearing {
             (_, true) => Level::Verbose,
             _ => Level::Normal,
         };
-        let file = args.events.as_ref().map(|path| {
-            let file =
-                File::create(path).with_context(|| format!("cannot write `{}`", path.display()))?;
-            let events = Events::new(Box::new(file), Arc::clone(&clock));
-            anyhow::Ok((events, path.clone()))
-        });
-        let file = file.transpose()?;
+        let events = events.map(|it| Events::new(Box::new(it), Arc::clone(&clock)));
+        let file = events.zip(args.events.clone());
         // A bar is for somebody who looks at a terminal; everything else gets lines.
         let person: Box<dyn Listener + Send> = match io::stderr().is_terminal() {
             true if level != Level::Quiet => {
@@ -342,7 +339,7 @@ impl Hearing {
             }
             _ => Box::new(Lines::new(level, Box::new(io::stderr()), clock)),
         };
-        Ok(Hearing { person, file })
+        Hearing { person, file }
     }
 
     fn hear(&mut self, event: &RunEvent) {
@@ -437,15 +434,4 @@ pub(super) fn unpriced(budget: Limit, workflow: &Workflow) -> Vec<Diagnostic> {
         Some(_) => compile::providers::unpriced(workflow.agents.values(), &workflow.providers),
         None => Vec::new(),
     }
-}
-
-/// A file of the run's would replace one that is there.
-pub(super) fn out_is_taken(args: &args::Session) -> Option<Diagnostic> {
-    let out = args.out.as_ref()?;
-    let is_taken = fs::read_dir(out).is_ok_and(|mut it| it.next().is_some());
-    (is_taken && !args.overwrite).then(|| {
-        let message = format!("the folder `{}` is not empty", out.display());
-        Diagnostic::error(Code::Exists, message)
-            .help("name another with `--out`, or add `--overwrite`")
-    })
 }
