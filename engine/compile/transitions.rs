@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Batch, Compiler, Emits, First};
+use super::{Batch, Compiler, Emits, First, USER};
 use crate::{
     context::{
         Context,
@@ -99,10 +99,25 @@ impl Transitions {
         self.rules.iter().any(|it| it.next == Next::User)
     }
 
-    /// Where a turn of an agent can lead.
-    fn targets(&self, source: &str) -> impl Iterator<Item = &Next> {
-        let rules = self.rules.iter().filter(move |it| &*it.source == source);
-        rules.map(|it| &it.next)
+    /// Whoever may have a turn. Where a DAG is carried out, nobody has.
+    pub(super) fn reached(&self, first: &First) -> BTreeSet<String> {
+        let mut reached = BTreeSet::new();
+        let mut open = match first {
+            First::Dag(_) => Vec::new(),
+            First::Agent(name) => vec![&**name],
+            First::User => vec![USER],
+        };
+        while let Some(name) = open.pop() {
+            if reached.insert(name.to_owned()) {
+                let rules = self.rules.iter().filter(|it| &*it.source == name);
+                open.extend(rules.filter_map(|it| match &it.next {
+                    Next::Agent(name) => Some(&**name),
+                    Next::User => Some(USER),
+                    _ => None,
+                }));
+            }
+        }
+        reached
     }
 }
 
@@ -396,24 +411,7 @@ impl Compiler<'_> {
         let Some(first) = first.as_ref().filter(|_| transitions.is_written) else {
             return;
         };
-        let mut reached: BTreeSet<String> = BTreeSet::new();
-        let mut open = vec![match first {
-            First::Dag(_) => return,
-            First::Agent(name) => name.to_string(),
-            First::User => "user".to_owned(),
-        }];
-        while let Some(name) = open.pop() {
-            if !reached.insert(name.clone()) {
-                continue;
-            }
-            for next in transitions.targets(&name) {
-                match next {
-                    Next::Agent(name) => open.push(name.to_string()),
-                    Next::User => open.push("user".to_owned()),
-                    _ => (),
-                }
-            }
-        }
+        let reached = transitions.reached(first);
         let part = &self.bundle.task_batches;
         for (ix, batch) in batches.iter().enumerate() {
             let at = match ix.checked_sub(part.value.batches.len()) {
