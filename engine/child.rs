@@ -72,6 +72,28 @@ impl Program {
         }
     }
 
+    /// Why it cannot be started here, as far as that is known without starting it.
+    pub fn missing(&self) -> Option<&'static str> {
+        if !self.folder.is_dir() {
+            return Some("the folder that it is to run in is not there");
+        }
+        if self.program.is_absolute() {
+            return match self.program.is_file() {
+                true if may_run(&self.program) => None,
+                true => Some("the file may not be executed"),
+                false => Some("there is no such file"),
+            };
+        }
+        // Without a `PATH` the system has one of its own.
+        let path = self.variables.iter().find(|(name, _)| name == "PATH")?;
+        let mut places = std::env::split_paths(&path.1).map(|it| it.join(&self.program));
+        let found = places.any(|it| {
+            let with_suffix = it.with_extension(std::env::consts::EXE_EXTENSION);
+            may_run(&it) || may_run(&with_suffix)
+        });
+        (!found).then_some("no folder of `PATH` has it")
+    }
+
     /// Why it does not start, for people.
     pub fn not_started(&self, error: &io::Error) -> String {
         let program = self.program.display();
@@ -83,6 +105,18 @@ impl Program {
             }
         }
     }
+}
+
+#[cfg(unix)]
+fn may_run(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata()
+        .is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn may_run(path: &Path) -> bool {
+    path.is_file()
 }
 
 /// What a program left.

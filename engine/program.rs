@@ -131,7 +131,9 @@ fn workflow(project: &Project, name: &str) -> Result<(Bundle, Workflow, Faults),
     };
     let (workflow, more) = compile::compile(&bundle);
     diagnostics.extend(more);
-    diagnostics.extend(ready(workflow.as_ref()));
+    if let Some(workflow) = &workflow {
+        diagnostics.extend(ready(workflow, &bundle));
+    }
     diagnostic::sort(&mut diagnostics);
     match workflow.filter(|_| !diagnostics.iter().any(Diagnostic::is_error)) {
         Some(workflow) => Ok((bundle, workflow, diagnostics)),
@@ -151,12 +153,13 @@ fn workflow_of(project: &Project, name: &str, inputs: &Inputs) -> Result<Found, 
 }
 
 /// Whether every agent could be asked, as far as it can be known without asking.
-fn ready(workflow: Option<&Workflow>) -> Faults {
-    let agents = workflow.into_iter().flat_map(|it| it.agents.values());
-    let faults = agents.filter_map(|it| build::check(it).err());
-    let mut faults: Faults = faults.collect();
-    faults.extend(workflow.into_iter().flat_map(build::check_providers));
-    faults.extend(workflow.into_iter().flat_map(|it| tool::check(&it.tools)));
+fn ready(workflow: &Workflow, bundle: &Bundle) -> Faults {
+    let agents = workflow.agents.values();
+    let mut faults: Faults = agents.filter_map(|it| build::check(it).err()).collect();
+    let at = |ix: usize| Some(bundle.acmp.at(&format!("/providers/{ix}")));
+    faults.extend(build::check_providers(workflow, at));
+    faults.extend(build::check_programs(workflow));
+    faults.extend(tool::check(&workflow.tools));
     faults
 }
 

@@ -28,6 +28,7 @@ mod call;
 mod check;
 mod mcp;
 mod python;
+mod syntax;
 mod tape;
 mod way;
 

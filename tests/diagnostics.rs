@@ -255,6 +255,102 @@ fn an_unknown_workflow_is_told_from_a_known_one() {
 }
 
 #[test]
+fn what_this_machine_does_not_have_is_a_warning() {
+    check(
+        "\
+=== agents.yaml
+agents:
+  - {name: A, runtime: {kind: command, argv: [no-such-program]}}
+  - {name: B, runtime: {kind: command, argv: [./greet.sh]}}
+  - {name: C, runtime: {kind: command, argv: [./greet.py]}}
+  - {name: D, runtime: {kind: command, argv: [sh], cwd: nowhere}}
+  - {name: E, runtime: {kind: command, argv: [sh, no-such-file]}}
+=== greet.sh
+#!/bin/sh
+=== acmp.yaml
+providers:
+  - {name: there, endpoint: {kind: stdio, argv: [sh]}, capabilities: [a]}
+  - {name: gone, endpoint: {kind: stdio, argv: [no-such-provider]}, capabilities: [b]}
+  - {name: far, endpoint: {kind: http, url: 'http://a.example/'}, capabilities: [c]}
+=== tools.yaml
+tools:
+  - {agent: A, name: t, command: [no-such-tool]}
+  - {agent: A, name: u, command: [sh, -c, ls]}
+mcp_servers:
+  - {name: s, agent: A, command: [./no-such-server], tools: [x]}
+=== orchestrator.yaml
+providers:
+  local: {base_url: 'localhost:8080/v1'}
+  other: {base_url: 'http://models.example/v1'}
+  third: {base_url: models.example/v1}
+",
+        expect![[r#"
+            warning MZ316 acmp.yaml:3:5 the program `no-such-provider` of the provider `gone` cannot be started here: no folder of `PATH` has it
+            error MZ501 acmp.yaml:4:5 the provider `far` cannot be asked: `http://a.example/`: plain http is for this machine only, as 127.0.0.1 or localhost, unless `allow_plain_http: true` says otherwise
+            warning MZ316 agents.yaml:2:12 the program `no-such-program` of `A` cannot be started here: no folder of `PATH` has it
+            warning MZ316 agents.yaml:3:12 the program `./greet.sh` of `B` cannot be started here: the file may not be executed
+            warning MZ316 agents.yaml:4:12 the program `./greet.py` of `C` cannot be started here: there is no such file
+            warning MZ316 agents.yaml:5:12 the program `sh` of `D` cannot be started here: the folder that it is to run in is not there
+            error MZ501 orchestrator.yaml:2:21 the `base_url` of the provider `local` is none: `localhost:8080/v1`: `localhost` is neither `https` nor `http`
+            error MZ501 orchestrator.yaml:4:21 the `base_url` of the provider `third` is none: `models.example/v1`: relative URL without a base
+            warning MZ316 tools.yaml:2:5 the program `no-such-tool` of the tool `t` cannot be started here: no folder of `PATH` has it
+            warning MZ316 tools.yaml:5:5 the program `./no-such-server` of the tool server `s` cannot be started here: there is no such file
+        "#]],
+    );
+}
+
+#[test]
+fn python_is_compiled_and_not_run() {
+    let project = Project::of(
+        "\
+=== agents.yaml
+agents: [{name: A, runtime: {kind: template, output: text, template: x}}]
+=== tools.yaml
+tools:
+  - {agent: A, file: good.py, function: f}
+  - {agent: A, file: bad.py, function: g}
+lifecycle_tools:
+  - {trigger: on_start, file: worse.py, function: h}
+  - {trigger: on_start, file: bad.py, function: i}
+=== tools/good.py
+open('it-ran', 'w')
+def f(): return '\\d'
+=== bad.py
+def i(): pass
+def g(ö, b)
+    pass
+=== tools/worse.py
+def h(): pass
+  return 1
+",
+    );
+    let said = found(&project);
+    // What exactly is wrong, interpreters say in different words.
+    let lines = said
+        .lines()
+        .filter_map(|it| Some(it.split_once(" file: ")?.0.to_owned() + "\n"));
+    expect![[r#"
+        warning MZ317 bad.py:2:12 Python cannot compile this
+        warning MZ317 worse.py:2:2 Python cannot compile this
+    "#]]
+    .assert_eq(&lines.collect::<String>());
+    let own = project.write("workflows/W/.venv/bin/python", "#!/bin/sh\ntouch it-ran\n");
+    assert_eq!(said, found(&project));
+    // The interpreter of a workflow is a program of somebody else's.
+    for name in ["it-ran", "workflows/W/it-ran"] {
+        assert!(!project.path(name).exists());
+    }
+    let check = ["check", "W"];
+    let without = [("MOZAIKS_PYTHON", "no-such-python")];
+    let ran = project.run_with(&without, &check);
+    assert!(!ran.stderr.contains("MZ316"), "it has one: {}", ran.stderr);
+    std::fs::remove_file(own).expect("it was written");
+    let ran = project.run_with(&without, &check);
+    assert!(ran.stderr.contains("MZ316"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("no-such-python"), "{}", ran.stderr);
+}
+
+#[test]
 fn limits_and_prices_are_numbers_that_make_sense() {
     let orchestrator = "
 === orchestrator.yaml

@@ -1,7 +1,6 @@
 //! Makes the agents of a workflow ready to be asked.
 
 use std::{
-    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     sync::Arc,
@@ -15,18 +14,22 @@ use super::{
     command::{Command, Invocation},
     discreet,
     env::Env,
-    human::{Human, Manner, Nobody, People},
+    human::{Human, Manner, People},
     openai::{Known, OpenAi, Settings},
     scripted::Scripted,
     template::Template,
 };
 use crate::{
-    acmp::buyer::{self, Provider, Unusable},
+    acmp::buyer::{Provider, Unusable},
     compile::{AgentSpec, Workflow},
     contract::runtime::{Fallback, Runtime},
     diagnostic::{Code, Diagnostic},
-    endpoint::{self, BadHeader, BadUrl, Secrets},
+    endpoint::{BadHeader, BadUrl, Secrets},
 };
+
+mod check;
+
+pub use check::{check, check_programs, check_providers};
 
 /// What keeps an agent from being asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,11 +110,7 @@ pub fn all_but(
 
 /// The providers that a workflow's `acmp.yaml` names, in its order. None of them is asked anything yet.
 fn providers(workflow: &Workflow) -> (Vec<Arc<Provider>>, Vec<Diagnostic>) {
-    let home = workflow.project.workflows.join(&*workflow.name);
-    let home = match home.is_dir() {
-        true => home,
-        false => workflow.project.root.clone(),
-    };
+    let home = home_of(workflow);
     let mut faults = Vec::new();
     let written = workflow.acmp.providers.iter();
     let providers = written.filter_map(|it| match Provider::new(it, &home, &Env::Process) {
@@ -124,14 +123,13 @@ fn providers(workflow: &Workflow) -> (Vec<Arc<Provider>>, Vec<Diagnostic>) {
     (providers.collect(), faults)
 }
 
-/// What can be known to be wrong with the providers of a workflow without their tokens.
-pub fn check_providers(workflow: &Workflow) -> Vec<Diagnostic> {
-    let written = workflow.acmp.providers.iter();
-    let faults = written.filter_map(|it| {
-        let unusable = buyer::check(it).err()?;
-        Some(cannot_be_asked(&it.name, unusable))
-    });
-    faults.collect()
+/// The folder that programs of a workflow's providers start at.
+fn home_of(workflow: &Workflow) -> PathBuf {
+    let home = workflow.project.workflows.join(&*workflow.name);
+    match home.is_dir() {
+        true => home,
+        false => workflow.project.root.clone(),
+    }
 }
 
 fn cannot_be_asked(name: &str, unusable: Unusable) -> Diagnostic {
@@ -175,63 +173,6 @@ fn by_providers(
         capability: capability.into(),
         providers: providers.cloned().collect(),
     }))
-}
-
-/// What can be known to be wrong with an agent without its key, which `check` does not need.
-///
-/// # Errors
-/// A template that does not compile, a file that is not there, or an endpoint that is not asked.
-pub fn check(spec: &AgentSpec) -> Result<(), Diagnostic> {
-    let nothing = Env::Fixed(BTreeMap::new());
-    match &spec.runtime {
-        Runtime::Template { .. } | Runtime::Human { .. } => {
-            let nobody: Arc<dyn People> = Arc::new(Nobody);
-            let built = build(
-                &spec.runtime,
-                &spec.home,
-                &nothing,
-                &Known::default(),
-                &nobody,
-            );
-            built.map(|_| ()).map_err(|error| error.of(spec))
-        }
-        Runtime::Openai {
-            base_url,
-            headers,
-            allow_plain_http,
-            fallback,
-            ..
-        } => {
-            let own = (base_url.as_ref(), headers, *allow_plain_http);
-            let others = fallback.iter();
-            let others = others.map(|it| (it.base_url.as_ref(), &it.headers, it.allow_plain_http));
-            for (url, headers, allow_plain_http) in [own].into_iter().chain(others) {
-                let address = url.map(|it| endpoint::address(it, allow_plain_http));
-                if let Some(Err(bad)) = address {
-                    return Err(BuildError::from(bad).of(spec));
-                }
-                if let Some(bad) = endpoint::check(headers) {
-                    return Err(BuildError::from(bad).of(spec));
-                }
-            }
-            Ok(())
-        }
-        Runtime::A2a {
-            url,
-            endpoint,
-            headers,
-            allow_plain_http,
-            ..
-        } => {
-            for url in [Some(url), endpoint.as_ref()].into_iter().flatten() {
-                let address = endpoint::address(url, *allow_plain_http);
-                address.map_err(|bad| BuildError::from(bad).of(spec))?;
-            }
-            let bad = endpoint::check(headers);
-            bad.map_or(Ok(()), |it| Err(BuildError::from(it).of(spec)))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// One agent. Relative paths of its runtime start at `home`. What it finds out of endpoints is added to `known`.

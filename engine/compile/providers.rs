@@ -12,6 +12,7 @@ use crate::{
     },
     diagnostic::{Code, Diagnostic, Place},
     lane::Limits,
+    source::pointer,
     usage::{Cost, Price},
 };
 
@@ -25,10 +26,12 @@ const UNNAMED: &str = "openai";
 pub struct ProviderSpec {
     pub limits: Limits,
     prices: BTreeMap<String, Price>,
+    /// Where its endpoint is, and where that is written.
+    pub base_url: Option<(Name, Place)>,
 }
 
 impl ProviderSpec {
-    fn new(provider: &written::Provider) -> ProviderSpec {
+    fn new(provider: &written::Provider, at: Place) -> ProviderSpec {
         let prices = provider.prices.iter().map(|(model, price)| {
             let price = Price {
                 input: price.input,
@@ -44,6 +47,7 @@ impl ProviderSpec {
                 tokens: provider.tokens_per_minute.map(|it| it.get()),
             },
             prices: prices.collect(),
+            base_url: provider.base_url.clone().map(|it| (it, at)),
         }
     }
 
@@ -125,8 +129,16 @@ pub fn unpriced<'a>(
 impl Compiler<'_> {
     /// All providers there are.
     pub(super) fn providers(&self) -> BTreeMap<Arc<str>, ProviderSpec> {
-        let all = self.written_providers();
-        let specs = all.map(|(name, it)| (Arc::from(name.as_str()), ProviderSpec::new(it)));
+        let shared = self.bundle.shared_providers.iter();
+        let shared = shared.map(|it| (&it.value.providers, &it.source));
+        let own = &self.bundle.orchestrator;
+        let all = shared.chain([(&own.value.providers, &own.source)]);
+        let specs = all.flat_map(|(providers, source)| {
+            providers.iter().map(|(name, it)| {
+                let at = source.place(&(pointer("/providers", name) + "/base_url"));
+                (Arc::from(name.as_str()), ProviderSpec::new(it, at))
+            })
+        });
         specs.collect()
     }
 

@@ -62,6 +62,8 @@ codes! {
     Template "MZ313" "a template that does not compile"
     MissingFile "MZ314" "a file that another one names is missing"
     UnknownTool "MZ315" "a tool that an agent does not have"
+    MissingProgram "MZ316" "a program that is not there"
+    PythonSyntax "MZ317" "a Python file that does not compile"
     UnknownProvider "MZ320" "a provider that no file defines"
     NoPrice "MZ321" "a budget in money, and a model without a price"
     // A plan cannot be accepted.

@@ -6,7 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::syntax;
 use crate::{
+    child::{Program, env::Env},
     compile::tools::{Does, Reached, ToolSpecs},
     diagnostic::{Code, Diagnostic, Place},
     endpoint,
@@ -15,9 +17,9 @@ use crate::{
 /// How much of a file is looked at.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// Files and functions that are not there, and parameters that are no JSON Schema.
+/// Files, functions and programs that are not there, Python that does not compile, and parameters that are no JSON Schema.
 pub fn check(specs: &ToolSpecs) -> Vec<Diagnostic> {
-    let mut faults = Vec::new();
+    let mut faults = syntax::check(specs);
     let lifecycle = specs.lifecycle.iter().map(|it| &it.tool);
     for spec in specs.tools.iter().chain(lifecycle) {
         let name = &spec.name;
@@ -27,21 +29,30 @@ pub fn check(specs: &ToolSpecs) -> Vec<Diagnostic> {
             let message = format!("the parameters of `{name}` are no JSON Schema: {error}");
             faults.push(Diagnostic::error(Code::NotAllowed, message).at(spec.at.clone()));
         }
-        let Does::Function { file, function } = &spec.does else {
-            continue;
-        };
-        faults.extend(missing(specs, file, function, &spec.at));
+        match &spec.does {
+            Does::Function { file, function } => {
+                faults.extend(missing(specs, file, function, &spec.at));
+            }
+            Does::Program { argv } => {
+                faults.extend(no_program(specs, argv, &format!("tool `{name}`"), &spec.at));
+            }
+            Does::Served { .. } => (),
+        }
     }
     for server in &specs.servers {
-        let Reached::Url {
-            url,
-            headers,
-            allow_plain_http,
-        } = &server.reached
-        else {
-            continue;
-        };
         let name = &server.name;
+        let (url, headers, allow_plain_http) = match &server.reached {
+            Reached::Program { argv } => {
+                let whose = format!("tool server `{name}`");
+                faults.extend(no_program(specs, argv, &whose, &server.at));
+                continue;
+            }
+            Reached::Url {
+                url,
+                headers,
+                allow_plain_http,
+            } => (url, headers, allow_plain_http),
+        };
         if let Err(bad) = endpoint::address(url, *allow_plain_http) {
             let message = format!(
                 "the tool server `{name}` cannot be reached: `{}`: {}",
@@ -59,6 +70,17 @@ pub fn check(specs: &ToolSpecs) -> Vec<Diagnostic> {
         }
     }
     faults
+}
+
+/// A program that is not on this machine. Another one may have it.
+fn no_program(specs: &ToolSpecs, argv: &[String], whose: &str, at: &Place) -> Option<Diagnostic> {
+    let program = Program::new(argv, &[], None, &specs.folder, &Env::Process);
+    let why = program.missing()?;
+    let message = format!(
+        "the program `{}` of the {whose} cannot be started here: {why}",
+        argv[0]
+    );
+    Some(Diagnostic::warning(Code::MissingProgram, message).at(at.clone()))
 }
 
 fn missing(specs: &ToolSpecs, file: &str, function: &str, at: &Place) -> Option<Diagnostic> {

@@ -24,6 +24,9 @@ use crate::{
 };
 
 const HOST: &str = include_str!("host.py");
+/// The variable that names the interpreter, and what it is without it.
+pub(super) const VARIABLE: &str = "MOZAIKS_PYTHON";
+pub(super) const USUAL: &str = "python3";
 /// The longest line of the interpreter's: a result and variables, each character as an escape.
 const MAX_LINE: u64 = 16 * MAX_BYTES as u64;
 
@@ -55,13 +58,9 @@ impl Python {
     /// The interpreter that `MOZAIKS_PYTHON` names, that of a `.venv` of the workflow or the project, or `python3`.
     pub(super) fn new(specs: &ToolSpecs, env: &Env) -> Python {
         let folder = std::path::absolute(&specs.folder).unwrap_or_else(|_| specs.folder.clone());
-        let project = std::path::absolute(&specs.project).unwrap_or_else(|_| specs.project.clone());
-        let own = [&folder, &project].map(|it| it.join(".venv/bin/python"));
-        let own = own.iter().find(|it| it.is_file());
-        let named = env.text("MOZAIKS_PYTHON");
-        let named = named.or_else(|| Some(own?.to_str()?.to_owned()));
+        let named = env.text(VARIABLE).or_else(|| Python::own(specs));
         let argv = [
-            named.as_deref().unwrap_or("python3"),
+            named.as_deref().unwrap_or(USUAL),
             // Nothing is written beside the author's files.
             "-B",
             "-X",
@@ -77,6 +76,14 @@ impl Python {
             folder,
             host: Mutex::default(),
         }
+    }
+
+    /// The interpreter of a `.venv`.
+    pub(super) fn own(specs: &ToolSpecs) -> Option<String> {
+        let own = [&specs.folder, &specs.project].map(|it| it.join(".venv/bin/python"));
+        let own = own.iter().find(|it| it.is_file())?;
+        let own = std::path::absolute(own).ok()?;
+        Some(own.to_str()?.to_owned())
     }
 
     /// Asks for what a request says of a function.
