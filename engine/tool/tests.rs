@@ -352,6 +352,7 @@ fn what_is_missing_is_found_without_running_anything() {
             odd,
         ],
         folder: world.folder.path().to_owned(),
+        project: world.folder.path().to_owned(),
         ..ToolSpecs::default()
     };
     let lines = check(&specs);
