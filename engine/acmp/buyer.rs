@@ -93,6 +93,8 @@ pub enum Failed {
     Foreign(String),
     /// It does not let us in.
     Refused(String),
+    /// What it sent is no message.
+    Malformed(Error),
 }
 
 impl From<Unconnected> for Failed {
@@ -100,6 +102,7 @@ impl From<Unconnected> for Failed {
         match why {
             Unconnected::Refused(why) => Failed::Refused(why),
             Unconnected::Lost(why) => Failed::Lost(why),
+            Unconnected::Malformed(error) => Failed::Malformed(error),
         }
     }
 }

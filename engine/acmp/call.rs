@@ -16,7 +16,7 @@ use tokio::{
 use super::{
     buyer::Failed,
     link::{Gone, Link},
-    wire::Message,
+    wire::{self, Error, Message},
 };
 
 /// How long the end of a connection may take.
@@ -65,7 +65,10 @@ impl Connection {
             let _pump = pump;
             let why = loop {
                 match incoming.recv().await {
-                    Some(Ok(text)) => take(&its, &text),
+                    Some(Ok(text)) => match take(&its, &text) {
+                        Ok(()) => (),
+                        Err(error) => break Failed::Malformed(error),
+                    },
                     Some(Err(Gone { of: None, why })) => break why.into(),
                     Some(Err(Gone { of: Some(id), why })) => settle(&its, &id, Err(why.into())),
                     None => break closed(),
@@ -198,8 +201,11 @@ fn settle(open: &Mutex<Open>, id: &str, outcome: Result<Value, Failed>) {
     }
 }
 
-/// Takes in a message. What nobody waits for is dropped, and so is what cannot be read.
-fn take(open: &Mutex<Open>, text: &str) {
+/// Takes in a message. What nobody waits for is dropped.
+///
+/// # Errors
+/// It is none, and nobody can say to whom it is an answer: any of those who wait may wait for it.
+fn take(open: &Mutex<Open>, text: &str) -> Result<(), Error> {
     match Message::parse(text) {
         Ok(Message::Answer { id, outcome }) => {
             if let Some(id) = id.as_str() {
@@ -214,6 +220,14 @@ fn take(open: &Mutex<Open>, text: &str) {
                 call.notify_one();
             }
         }
-        _ => (),
+        Ok(_) => (),
+        // Some say nothing now and then, to hear whether somebody is still there.
+        Err(_) if text.trim().is_empty() => (),
+        Err(error) => {
+            let id = wire::id_in(text).filter(|it| locked(open).calls.contains_key(it));
+            let id = id.ok_or_else(|| error.clone())?;
+            settle(open, &id, Err(Failed::Malformed(error)));
+        }
     }
+    Ok(())
 }

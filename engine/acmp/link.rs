@@ -19,6 +19,7 @@ use tokio_tungstenite::{
     },
 };
 
+use super::wire::Error;
 use crate::child::{Ends, Group, Program};
 
 /// How many messages wait in each direction.
@@ -141,6 +142,8 @@ pub enum Unconnected {
     Lost(String),
     /// We are not let in, and would not be another time.
     Refused(String),
+    /// What came is no message.
+    Malformed(Error),
 }
 
 /// Connects to a WebSocket.

@@ -21,7 +21,7 @@ use tokio::{
 
 use super::{
     link::{Gone, Link, NOT_UTF8, ROOM, Unconnected, too_long},
-    wire,
+    wire::{self, Message},
 };
 use crate::endpoint::{
     self, Unread,
@@ -225,15 +225,18 @@ impl Session {
             let _ = self.id.set(session.clone());
         }
         if events::are_in(&response) {
-            if self.hear(&mut response, Some(id)).await.map_err(lost)? {
+            if self.hear(&mut response, Some(id)).await.map_err(gone)? {
                 return Ok(());
             }
             return Err(lost("it was closed without an answer".to_owned()));
         }
         if endpoint::is_of_type(&response, "application/json") {
             let bytes = self.whole(response).await.map_err(lost)?;
-            if self.take(bytes, Some(id)).await.map_err(lost)? {
-                return Ok(());
+            match self.take(bytes, Some(id)).await {
+                Ok(true) => return Ok(()),
+                Err(why) if status.is_success() => return Err(gone(why)),
+                // Where it is an error, the status says more.
+                _ => (),
             }
         }
         Err(lost(format!(
@@ -253,20 +256,29 @@ impl Session {
             if !response.status().is_success() || !events::are_in(&response) {
                 return;
             }
-            let _ = self.hear(&mut response, None).await;
+            if let Err(why @ Unconnected::Malformed(_)) = self.hear(&mut response, None).await {
+                let _ = self.received.send(Err(Gone { of: None, why })).await;
+                return;
+            }
             sleep(PAUSE).await;
         }
     }
 
     /// Hands on the events of a response, up to an answer, and says whether that came.
-    async fn hear(&self, response: &mut Response, until: Option<&str>) -> Result<bool, String> {
+    async fn hear(
+        &self,
+        response: &mut Response,
+        until: Option<&str>,
+    ) -> Result<bool, Unconnected> {
+        let lost = Unconnected::Lost;
         let mut events = Events::default();
-        while let Some(piece) = response.chunk().await.map_err(|it| broke(&it))? {
+        while let Some(piece) = response.chunk().await.map_err(|it| lost(broke(&it)))? {
             events.feed(&piece);
             loop {
-                let event = events.next(self.limit).map_err(|it| too_long(it.0))?;
+                let event = events.next(self.limit);
+                let event = event.map_err(|it| lost(too_long(it.0)))?;
                 let Some(event) = event else { break };
-                if self.take(event, until).await? {
+                if events.was_message() && self.take(event, until).await? {
                     return Ok(true);
                 }
             }
@@ -275,8 +287,16 @@ impl Session {
     }
 
     /// Hands on a message, and says whether it is the answer that is waited for.
-    async fn take(&self, message: Vec<u8>, waited_for: Option<&str>) -> Result<bool, String> {
-        let text = String::from_utf8(message).map_err(|_| NOT_UTF8.to_owned())?;
+    ///
+    /// # Errors
+    /// It is none.
+    async fn take(&self, message: Vec<u8>, waited_for: Option<&str>) -> Result<bool, Unconnected> {
+        let text = String::from_utf8(message);
+        let text = text.map_err(|_| Unconnected::Lost(NOT_UTF8.to_owned()))?;
+        if text.trim().is_empty() {
+            // Some begin a stream with an event that says nothing.
+            return Ok(false);
+        }
         let head = serde_json::from_str::<Head>(&text).ok();
         let is_it = head.is_some_and(|it| {
             let id = match &it.id {
@@ -285,6 +305,9 @@ impl Session {
             };
             it.method.is_none() && id.is_some() && id == waited_for
         });
+        if !is_it {
+            Message::parse(&text).map_err(Unconnected::Malformed)?;
+        }
         let _ = self.received.send(Ok(text)).await;
         Ok(is_it)
     }

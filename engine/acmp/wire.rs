@@ -39,7 +39,7 @@ pub enum Message {
 }
 
 /// An answer that is an error.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     pub code: i64,
     pub message: String,
@@ -60,6 +60,12 @@ impl Error {
         self.data = json!({ "task_id": task_id });
         self
     }
+}
+
+/// What a text that is no message says is its id.
+pub(super) fn id_in(text: &str) -> Option<String> {
+    let value: Value = serde_json::from_str(text).ok()?;
+    value["id"].as_str().map(str::to_owned)
 }
 
 impl Message {

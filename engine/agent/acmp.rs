@@ -127,7 +127,11 @@ impl Bill {
 
     fn failed(&mut self, failed: &Failed) {
         match failed {
-            Failed::Lost(_) | Failed::Silent(_) if *self.is_open.get_mut() => self.settle(None),
+            Failed::Lost(_) | Failed::Silent(_) | Failed::Malformed(_)
+                if *self.is_open.get_mut() =>
+            {
+                self.settle(None)
+            }
             // What says that it failed takes nothing.
             _ => *self.is_open.get_mut() = false,
         }
@@ -248,7 +252,7 @@ fn by(provider: &Provider, mut rejection: Rejection) -> Rejection {
 /// Whether the next provider may be able to do it.
 fn another_may(failed: &Failed) -> bool {
     match failed {
-        Failed::Lost(_) | Failed::Foreign(_) | Failed::Refused(_) => true,
+        Failed::Lost(_) | Failed::Foreign(_) | Failed::Refused(_) | Failed::Malformed(_) => true,
         Failed::Error(error) => {
             [wire::CAPABILITY_NOT_FOUND, wire::BUDGET_EXCEEDED].contains(&error.code)
         }
@@ -265,6 +269,16 @@ fn refused(failed: &Failed) -> Rejection {
         Failed::Silent(span) => {
             let message = format!("it was silent for {} seconds", span.as_secs_f64());
             (Failure::IdleTimeout, message)
+        }
+        Failed::Malformed(error) => {
+            let failure = match error.code {
+                wire::NOT_JSON => Failure::NotJson,
+                _ => Failure::WrongShape,
+            };
+            (
+                failure,
+                format!("what it sent is no message: {}", error.message),
+            )
         }
         Failed::TooLong { bytes, limit } => {
             let message = format!("the task is {bytes} bytes long; {limit} are allowed");

@@ -9,6 +9,9 @@ pub fn are_in(response: &Response) -> bool {
     is_of_type(response, "text/event-stream")
 }
 
+/// What an event is called that has no name.
+const MESSAGE: &[u8] = b"message";
+
 /// What stands around the data of a line.
 const AROUND: usize = b"data: \r\n".len();
 
@@ -23,6 +26,9 @@ pub struct Events {
     /// Up to where there is no end of a line.
     seen: usize,
     data: Vec<u8>,
+    /// Whether the event that is not complete has a name of its own, and whether the last one had.
+    is_other: bool,
+    was_other: bool,
 }
 
 impl Events {
@@ -30,7 +36,7 @@ impl Events {
         self.bytes.extend_from_slice(piece);
     }
 
-    /// The data of the next event that is complete. Names of events and comments say nothing.
+    /// The data of the next event that is complete. Comments say nothing.
     ///
     /// # Errors
     /// It is longer than the limit.
@@ -43,6 +49,12 @@ impl Events {
             if let Some(data) = line.strip_prefix(b"data:") {
                 self.data.extend_from_slice(data.trim_ascii_start());
                 self.data.push(b'\n');
+            }
+            if let Some(name) = line.strip_prefix(b"event:") {
+                self.is_other = name.trim_ascii_start() != MESSAGE;
+            }
+            if line.is_empty() {
+                self.was_other = std::mem::take(&mut self.is_other);
             }
             let is_over = line.is_empty() && !self.data.is_empty();
             begin = end + 1;
@@ -67,6 +79,11 @@ impl Events {
             true => Err(TooLong(limit)),
             false => Ok(found),
         }
+    }
+
+    /// Whether the last event was a message. Some have other names besides, which those who know them listen to.
+    pub fn was_message(&self) -> bool {
+        !self.was_other
     }
 }
 

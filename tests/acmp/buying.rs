@@ -145,19 +145,20 @@ fn behaviours() -> Vec<(&'static str, Value, &'static str)> {
         .to_vec()
 }
 
-fn check(carrier: Carrier, how: &str, more: &Value, wanted: &str) {
+fn check(carrier: Carrier, how: &str, more: &Value, wanted: &str) -> Project {
     let project = Project::new();
     let ran = ask_over(carrier, &project, &[how], more);
     let result = read(&ran.stdout);
     if wanted.is_empty() {
         assert_eq!(ran.code, 0, "{carrier:?} {how}: {}", ran.stderr);
         assert_eq!(result["answer"]["data"]["said"], "hello", "{how}");
-        return;
+        return project;
     }
     assert_eq!(ran.code, 1, "{carrier:?} {how}: {}", ran.stderr);
     let reason = result["reason"].as_str().unwrap_or_default();
     let wanted = format!("task `a` failed: {wanted}");
     assert!(reason.starts_with(&wanted), "{carrier:?} {how}: {reason}");
+    project
 }
 
 #[test]
@@ -215,9 +216,6 @@ fn a_connection_that_is_of_no_use_is_lost() {
         ("endless", [Some(long); 3]),
         ("announced", [None, Some(long), Some(long)]),
         ("not_utf8", [Some(odd); 3]),
-        // What is no number is no JSON, and no message.
-        ("nan", [Some(late), Some(late), Some(unanswered)]),
-        ("infinite", [Some(late), Some(late), Some(unanswered)]),
         // It answers another question, or when it was told that nobody waits, or says other things for ever.
         ("another_id", [Some(late); 3]),
         ("late", [Some(late); 3]),
@@ -236,9 +234,75 @@ fn a_connection_that_is_of_no_use_is_lost() {
                     true => json!({ "timeout_ms": 700 }),
                     false => json!({}),
                 };
-                scope.spawn(move || check(*carrier, how, &more, &wanted.replace("{}", how)));
+                scope.spawn(move || {
+                    check(*carrier, how, &more, &wanted.replace("{}", how));
+                });
             }
         });
+    }
+}
+
+#[test]
+fn what_is_no_message_fails_the_task_at_once() {
+    let json = "not_json: provider `{}`: what it sent is no message: not JSON: ";
+    let object = "wrong_shape: provider `{}`: what it sent is no message: a message is an object";
+    let version = "wrong_shape: provider `{}`: what it sent is no message: a message has `jsonrpc";
+    let method = "wrong_shape: provider `{}`: what it sent is no message: a method is a text";
+    let cases = [
+        ("nonsense", json),
+        ("cut", json),
+        ("deep", json),
+        // What is no number is no JSON.
+        ("nan", json),
+        ("infinite", json),
+        ("null", object),
+        ("batch", object),
+        ("unversioned", version),
+        ("methodless", method),
+    ];
+    let cases = cases
+        .iter()
+        .flat_map(|(how, wanted)| CARRIERS.map(|it| (*how, *wanted, it)));
+    let mut cases: Vec<_> = cases.collect();
+    cases.push(("banner", json, Stdio));
+    for some in cases.chunks(8) {
+        thread::scope(|scope| {
+            for (how, wanted, carrier) in some {
+                scope.spawn(move || {
+                    let project = check(*carrier, how, &json!({}), &wanted.replace("{}", how));
+                    let asked = heard(&project, how, "acmp/invoke").len();
+                    assert_eq!(asked, usize::from(*how != "banner"), "{carrier:?} {how}");
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn what_is_no_message_concerns_whose_answer_it_would_be_or_all() {
+    let task = |id| json!({ "task_id": id, "capability": "echo", "input": { "type": "text", "data": id } });
+    let dag = json!({ "dag_id": "dag_1", "tasks": [task("a"), task("b")], "edges": [] });
+    for (how, completed) in [("spoils_one", 1), ("spoils_all", 0)] {
+        for carrier in [Stdio, Websocket] {
+            let project = Project::new();
+            let peer = Peer::start(&project, how, carrier);
+            let acmp = json!({
+                "failure_policy": "best-effort",
+                "providers": [{ "name": how, "endpoint": peer.endpoint, "capabilities": ["echo"] }],
+            });
+            project.write("acmp.json", acmp.to_string());
+            project.write("dag.json", dag.to_string());
+            let ran = project.run(&["dag", "dag.json", "--acmp", "acmp.json", "--json"]);
+            assert_eq!(ran.code, 3, "{carrier:?} {how}: {}", ran.stderr);
+            let outputs = read(&ran.stdout)["context"]["dag_result"].clone();
+            let outputs = outputs.as_object().map(|it| it.len());
+            assert_eq!(
+                outputs,
+                Some(completed),
+                "{carrier:?} {how}: {}",
+                ran.stderr
+            );
+        }
     }
 }
 
@@ -404,6 +468,7 @@ fn the_next_provider_is_asked_where_one_cannot() {
         ("capability", 0),
         ("closes", 0),
         ("mcp", 0),
+        ("nonsense", 0),
         ("internal", 1),
         ("wrong_id", 1),
     ] {

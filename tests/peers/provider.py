@@ -81,6 +81,12 @@ ERRORS = {
     "proof": -33006, "feature": -33007, "internal": -33099, "params": -32602, "odd": 7,
 }
 
+# What is said that is no message.
+NO_MESSAGES = {
+    "nonsense": "nonsense", "cut": '{"jsonrpc": "2.0", "id": ', "deep": "[" * 10_000, "null": "null", "batch": "[]",
+    "unversioned": '{"method": "acmp/heartbeat", "params": {}}', "methodless": '{"jsonrpc": "2.0", "method": 7}',
+}
+
 # What is answered when it is too late, by task.
 LATE = {}
 
@@ -127,6 +133,14 @@ def invoke(message, params, wire):
     while HOW == "beats_on":
         time.sleep(0.01)
         wire.send(beat)
+    if HOW in ("spoils_one", "spoils_all"):
+        LATE[params["task_id"]] = wire, result
+        if len(LATE) == 2:
+            (first, spoiled), (second, right) = LATE.values()
+            whole = json.dumps({**spoiled, "jsonrpc": "1.0"}) if HOW == "spoils_one" else "nonsense"
+            first.message(whole.encode())
+            second.send(right)
+        return
     if HOW == "late":
         LATE[params["task_id"]] = wire, result
         wire.wait()
@@ -149,6 +163,9 @@ def invoke(message, params, wire):
     elif HOW == "half":
         wire.half(b'{"jsonrpc": "2.0", "id": ')
         wire.close()
+    elif HOW in NO_MESSAGES:
+        wire.message(NO_MESSAGES[HOW].encode())
+        wire.wait()
     elif HOW == "another_id":
         wire.send({**result, "id": "another"})
         wire.wait()
@@ -159,8 +176,7 @@ def invoke(message, params, wire):
                 wire.send({"method": "acmp/streamChunk", "params": {"task_id": params["task_id"], "seq": seq, "chunk": chunk, "final": False}})
             wire.send({"id": "another", "result": answer(params)})
             wire.send({"method": "acmp/unheard-of", "params": [1]})
-            for text in ("null", "[]", "nonsense"):
-                wire.message(text.encode())
+            wire.message(b"")
         wire.send(result)
 
 
@@ -375,6 +391,8 @@ def serve_requests():
 
 
 def serve_lines():
+    if HOW == "banner":
+        print("Welcome!", flush=True)
     for line in sys.stdin:
         react(json.loads(line), Lines())
 

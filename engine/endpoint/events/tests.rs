@@ -24,6 +24,16 @@ fn events_are_the_same_in_whatever_pieces_they_come() {
 }
 
 #[test]
+fn an_event_without_a_name_is_a_message() {
+    let mut events = Events::default();
+    events.feed(b"event: ping\ndata: 1\n\ndata: 2\n\nevent: ping\n\nevent:message\ndata: 3\n\n");
+    for (data, is_message) in [("1", false), ("2", true), ("3", true)] {
+        assert_eq!(events.next(9), Ok(Some(data.into())));
+        assert_eq!(events.was_message(), is_message, "{data}");
+    }
+}
+
+#[test]
 fn an_event_may_be_no_longer_than_its_limit_however_many_there_are() {
     let many = b"data: 12345\n\n".repeat(100);
     for piece in [1, 7, many.len()] {
