@@ -13,6 +13,7 @@ use crate::harness::{Project, Ran, home};
 
 mod buying;
 mod costs;
+mod kills;
 mod providing;
 
 pub(crate) use providing::{SERVED, Serving, answers, invoke};

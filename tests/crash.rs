@@ -125,7 +125,7 @@ fn asked(project: &Project) -> Vec<String> {
 }
 
 /// Whose answers are recorded in the only run.
-fn recorded(project: &Project) -> BTreeSet<String> {
+pub(crate) fn recorded(project: &Project) -> BTreeSet<String> {
     let runs: Value = json(&project.run(&["runs", "--json"]));
     let Some(id) = runs[0]["run"].as_str() else {
         return BTreeSet::new();
@@ -300,7 +300,10 @@ impl Harness {
 }
 
 /// Does something for each number of a range, several at once, as often as the environment says.
-fn each(numbers: std::ops::Range<usize>, what: impl Fn(usize, &mut fastrand::Rng) + Sync) {
+pub(crate) fn each(
+    numbers: std::ops::Range<usize>,
+    what: impl Fn(usize, &mut fastrand::Rng) + Sync,
+) {
     let rounds = env::var("MOZAIKS_CRASH_ROUNDS").ok();
     let rounds: usize = rounds.map_or(1, |it| it.parse().expect("a number of rounds"));
     let next = AtomicUsize::new(0);

@@ -22,7 +22,11 @@ pub(crate) struct Serving {
 
 impl Serving {
     pub(crate) fn start(project: &Project, token: Option<&str>) -> Serving {
-        let mut arguments = vec!["provide", "W", "--listen", "127.0.0.1:0"];
+        Serving::at("127.0.0.1:0", project, token)
+    }
+
+    fn at(address: &str, project: &Project, token: Option<&str>) -> Serving {
+        let mut arguments = vec!["provide", "W", "--listen", address];
         if token.is_some() {
             arguments.extend(["--token-env", "BUYERS_TOKEN"]);
         }
@@ -44,6 +48,13 @@ impl Serving {
             program,
             port: port.to_owned(),
         }
+    }
+
+    /// Kills it, and starts another one in its place.
+    pub(crate) fn killed_and_started(self, project: &Project) -> Serving {
+        let address = format!("127.0.0.1:{}", self.port);
+        drop(self);
+        Serving::at(&address, project, None)
     }
 
     /// Of the process.
