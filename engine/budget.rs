@@ -68,6 +68,15 @@ impl Limit {
         }
     }
 
+    /// With what another one says where that is more.
+    pub fn at_least(self, other: Limit) -> Limit {
+        Limit {
+            tokens: self.tokens.map(|it| it.max(other.tokens.unwrap_or(it))),
+            cost: self.cost.map(|it| it.max(other.cost.unwrap_or(it))),
+            cu: self.cu.map(|it| it.max(other.cu.unwrap_or(it))),
+        }
+    }
+
     /// Of what there is not enough for so much more. Where nothing is left there is not, however little it may be; but
     /// what a task may cost in CU is known, and so is that it may cost nothing.
     fn exceeded(self, spent: Amount, more: Amount) -> Option<What> {

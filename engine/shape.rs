@@ -3,14 +3,19 @@
 //! **Invariant:** a [`Shape`] is closed and finite. Every name in it is resolved, no model contains itself, and its depth and size are bounded, so walking it ends whatever the answer is.
 //! **Invariant:** a fitted value has all the fields of its model, in the model's order, and no others. Nothing in it was converted.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, LazyLock},
+};
 
+use regex::Regex;
 use serde_json::Value;
 
 use crate::diagnostic::list;
 
 mod built_in;
 mod compile;
+mod dag;
 mod fault;
 mod fit;
 mod json_schema;
@@ -20,6 +25,7 @@ mod word;
 
 pub use built_in::decomposition_plan;
 pub use compile::{Shapes, compile};
+pub use dag::dag;
 pub use fault::{Fault, FaultKind};
 pub use fit::{Fitted, Misfit};
 pub use path::NoPath;
@@ -70,6 +76,8 @@ impl Shape {
 #[derive(Debug, Clone)]
 enum Type {
     Text,
+    /// A text of this form.
+    Pattern(&'static Pattern),
     Integer,
     Number,
     Boolean,
@@ -83,6 +91,14 @@ enum Type {
     Union(Arc<[Type]>),
     Model(Arc<Model>),
     Alias(Arc<Alias>),
+}
+
+/// What a text has to look like.
+#[derive(Debug)]
+struct Pattern {
+    regex: LazyLock<Regex>,
+    /// For people, as in "a path".
+    means: &'static str,
 }
 
 /// An object with named fields.
@@ -151,6 +167,7 @@ impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Type::Text => f.write_str("a text"),
+            Type::Pattern(pattern) => f.write_str(pattern.means),
             Type::Integer => f.write_str("an integer"),
             Type::Number => f.write_str("a number"),
             Type::Boolean => f.write_str("`true` or `false`"),

@@ -24,7 +24,7 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
     (
         "shape",
         &["diagnostic", "source", "contract", "schema"],
-        &["serde_json"],
+        &["regex", "serde_json"],
     ),
     ("context", &[], &["serde", "serde_json", "serde_transcode"]),
     ("graph", &[], &[]),

@@ -184,6 +184,12 @@ fn a_batch_has_a_budget_of_its_own() {
              warning   the budget of batch `work` is nearly reached: 200 of 250 tokens are used
         "#]],
     );
+    // What is said when somebody goes on with the run counts for its batch as well, and from then on.
+    assert_eq!(project.run(&["resume"]).code, 4);
+    let ran = project.run(&["resume", "--budget-tokens", "300"]);
+    assert_eq!(ran.code, 4, "{}", ran.stderr);
+    let ran = project.run(&["resume", "--budget-tokens", "10000"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
 }
 
 #[test]

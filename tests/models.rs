@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Project, Ran, command, ended};
 
+mod dags;
 mod keys;
 mod spending;
 

@@ -5,13 +5,14 @@ use std::{
     sync::Arc,
 };
 
-use super::{AgentSpec, Batch, Compiler, Form, Reads, USER, runtime};
+use super::{AgentSpec, Batch, Compiler, Emits, Form, Reads, USER, runtime};
 use crate::{
     context::Sees,
     contract::{
         agents::Agent,
         name::Name,
         runtime::{Choice, Runtime},
+        task_batches::SourceKind,
     },
     diagnostic::{Code, Diagnostic, Place, closest},
     load::Bundle,
@@ -75,12 +76,13 @@ impl Compiler<'_> {
         let bundle = self.bundle;
         let (agent, source, at, home) = bundle.agent(name)?;
         let own_shape = shapes.of_agent(name).cloned();
-        let planned = batches
-            .iter()
-            .find(|it| it.form == Form::Conveyor && &*it.trigger == name);
-        let (shape, reads) = match (own_shape, planned) {
-            (None, Some(batch)) => (Some(shape::decomposition_plan(&batch.allowed)), Reads::Plan),
-            (shape, _) => (shape, Reads::Model),
+        let planned = match own_shape {
+            None => self.plan_of(agent, batches),
+            Some(_) => None,
+        };
+        let (shape, reads) = match planned {
+            Some(plan) => (Some(plan), Reads::Plan),
+            None => (own_shape, Reads::Model),
         };
         if agent.structured_outputs_required && shape.is_none() {
             let message =
@@ -156,6 +158,27 @@ impl Compiler<'_> {
             cache: agent.cache,
             at: source.place(&pointer(&at, "name")),
         })
+    }
+
+    /// What a planner without a model of its own answers with, where its batch says it: a plan, or a DAG and nothing besides.
+    fn plan_of(&self, agent: &Agent, batches: &[Batch]) -> Option<Shape> {
+        let mut its = batches.iter().filter(|it| *it.trigger == *agent.name);
+        let conveyor = its.clone().find(|it| it.form == Form::Conveyor);
+        if let Some(batch) = conveyor {
+            return Some(shape::decomposition_plan(&batch.allowed));
+        }
+        let (batch, None) = (its.next()?, its.next()) else {
+            return None;
+        };
+        match &batch.emits {
+            Emits::Dag { capabilities }
+                if batch.source == SourceKind::StructuredOutput && agent.writes.is_empty() =>
+            {
+                let has_ceiling = self.bundle.acmp.value.max_price_cu.is_some();
+                Some(shape::dag(&batch.path, capabilities, has_ceiling))
+            }
+            _ => None,
+        }
     }
 
     /// The save step: variables that an agent's output sets.

@@ -106,7 +106,8 @@ pub(super) fn go_on(
             entry: first.clone(),
         })?;
     }
-    let (earlier, in_flight) = reader.finish();
+    let (mut earlier, in_flight) = reader.finish();
+    earlier.raise(session.budget());
     let said = earlier.budget().unwrap_or(header.budget);
     let budget = session.budget().or(said);
     let unpriced = unpriced(budget, &workflow);
@@ -136,7 +137,7 @@ pub(super) fn go_on(
         batch: None,
         task: None,
         attempt: None,
-        data: serde_json::json!({ "budget": budget }).to_string(),
+        data: serde_json::json!({ "budget": budget, "raised": earlier.raised() }).to_string(),
         body: None,
     };
     let running = crate::journal::Mark {

@@ -58,7 +58,8 @@ impl Run<'_> {
         let files = self.files(batch, &plan)?;
         let mut spent = Usage::default();
         recalled.attempts.iter().for_each(|it| spent.add(it.usage));
-        self.spending.begin_batch(&batch.id, batch.budget, spent);
+        let budget = batch.budget.at_least(self.log.raised());
+        self.spending.begin_batch(&batch.id, budget, spent);
         let n_tasks = plan.tasks().len();
         let mut work = Performance {
             batch,

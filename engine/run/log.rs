@@ -21,6 +21,7 @@ use super::{
 use crate::{
     accept::Rejection,
     agent::Usage,
+    budget::Limit,
     journal::{self, Cursor, Entry, Journal, Mark},
     prompt::Prompt,
     schedule::Retry,
@@ -39,6 +40,7 @@ pub struct Log {
     past: VecDeque<Past>,
     undone: Usage,
     spent: Usage,
+    raised: Limit,
     /// When the run would have started if all had been done in one session.
     since_ms: i64,
     /// The names of the system texts that were written down: tasks of one agent share theirs.
@@ -81,6 +83,7 @@ impl Log {
             past,
             undone: earlier.undone,
             spent: earlier.spent,
+            raised: earlier.raised,
             since_ms: now_ms() - earlier.worked_ms,
             systems: BTreeSet::new(),
         }
@@ -99,6 +102,11 @@ impl Log {
     /// What earlier sessions used, all together.
     pub(super) fn spent(&self) -> Usage {
         self.spent
+    }
+
+    /// What a batch with a budget of its own may spend all the same, as somebody said who went on with the run.
+    pub(super) fn raised(&self) -> Limit {
+        self.raised
     }
 
     /// Whether something is still to be recalled.

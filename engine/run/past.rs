@@ -31,6 +31,8 @@ pub struct Earlier {
     pub(super) spent: Usage,
     /// What the run might spend, as it was last said.
     budget: Option<Limit>,
+    /// What was said about that when somebody went on with it.
+    pub(super) raised: Limit,
     /// For how many milliseconds somebody worked on the run.
     pub(super) worked_ms: i64,
 }
@@ -111,6 +113,7 @@ pub struct Reader {
     undone: Usage,
     spent: Usage,
     budget: Option<Limit>,
+    raised: Limit,
     sessions: Sessions,
     turn: u32,
     in_flight: BTreeMap<(u32, u32), InFlight>,
@@ -120,6 +123,16 @@ impl Earlier {
     /// What the run might spend, as the last session that went on with it said.
     pub fn budget(&self) -> Option<Limit> {
         self.budget
+    }
+
+    /// What sessions that went on with the run said that it may spend, the last one first. A batch with a budget of its own may spend as much.
+    pub fn raised(&self) -> Limit {
+        self.raised
+    }
+
+    /// Another session says so.
+    pub fn raise(&mut self, to: Limit) {
+        self.raised = to.or(self.raised);
     }
 }
 
@@ -146,6 +159,7 @@ impl Reader {
             undone: Usage::default(),
             spent: Usage::default(),
             budget: None,
+            raised: Limit::default(),
             sessions: Sessions::new(started_at_ms),
             turn: 0,
             in_flight: BTreeMap::new(),
@@ -169,6 +183,7 @@ impl Reader {
             undone: self.undone,
             spent: self.spent,
             budget: self.budget,
+            raised: self.raised,
             worked_ms: self.sessions.worked_ms(None),
         };
         (earlier, self.in_flight.into_values().collect())
@@ -190,6 +205,8 @@ impl Reader {
                 self.in_flight.clear();
                 let budget = serde_json::from_value(data["budget"].clone());
                 self.budget = budget.unwrap_or(self.budget);
+                let raised = serde_json::from_value(data["raised"].clone());
+                self.raised = raised.unwrap_or(self.raised);
                 Step::Session
             }
             "turn_rejected" => Step::TurnRejected {

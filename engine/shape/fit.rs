@@ -142,6 +142,7 @@ fn differing(of: &Type, value: &Value) -> usize {
 fn is_kind(of: &Type, value: &Value) -> bool {
     match of {
         Type::Text => value.is_string(),
+        Type::Pattern(it) => value.as_str().is_some_and(|text| it.regex.is_match(text)),
         Type::Integer => value.is_i64() || value.is_u64(),
         Type::Number => value.is_number(),
         Type::Boolean => value.is_boolean(),

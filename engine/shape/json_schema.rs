@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Alias, Field, Model, Type};
+use super::{Alias, Field, Model, Pattern, Type};
 
 /// Draft 2020-12, with `$defs`.
 pub(super) fn open(root: &Model) -> Value {
@@ -51,6 +51,7 @@ fn strict_type(of: &Type) -> Result<Value, Option<String>> {
             Ok(described(schema, alias.description.as_deref()))
         }
         Type::Literal(values) => Ok(literal(values)),
+        Type::Pattern(it) => Ok(pattern(it)),
         scalar => Ok(json!({ "type": type_name(scalar) })),
     }
 }
@@ -90,6 +91,7 @@ fn open_type(of: &Type, defs: &mut Map<String, Value>) -> Value {
         Type::Model(model) => define(&model.name, defs, |defs| open_model(model, defs)),
         Type::Alias(alias) => define(&alias.name, defs, |defs| open_alias(alias, defs)),
         Type::Literal(values) => literal(values),
+        Type::Pattern(it) => pattern(it),
         scalar => json!({ "type": type_name(scalar) }),
     }
 }
@@ -137,9 +139,13 @@ fn literal(values: &[Value]) -> Value {
     }
 }
 
+fn pattern(pattern: &Pattern) -> Value {
+    json!({ "type": "string", "pattern": pattern.regex.as_str() })
+}
+
 fn type_name(scalar: &Type) -> &'static str {
     match scalar {
-        Type::Text => "string",
+        Type::Text | Type::Pattern(_) => "string",
         Type::Integer => "integer",
         Type::Number => "number",
         Type::Boolean => "boolean",

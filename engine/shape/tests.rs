@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::*;
 use crate::contract::structured_outputs::StructuredOutputs;
 
+mod dags;
 mod faults;
 mod fit;
 mod paths;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Carrier::*, Peer, ask, heard, one, read};
-use crate::harness::{Project, Ran};
+use crate::harness::{Project, Ran, home};
 
 /// What a run took in CU, as it and its history say.
 fn cu(project: &Project, ran: &Ran) -> Value {
@@ -37,6 +37,7 @@ fn what_a_task_took_is_what_its_provider_says_up_to_its_price() {
         ("never", &soon, json!(0.01)),
         ("silent", &none, json!(0.01)),
         ("closes", &none, json!(0.01)),
+        ("nonsense", &none, json!(0.01)),
         // It did nothing.
         ("internal", &none, Value::Null),
         ("mcp", &none, Value::Null),
@@ -92,4 +93,94 @@ fn what_a_dag_may_cost_is_reserved_for_each_task_and_the_run_stops_there_and_goe
         reason.contains("the result costs 0.001 CU; 0 are allowed"),
         "{reason}"
     );
+}
+
+/// A workflow whose planner answers with each of these DAGs, one after the other, and whose batch may take so much.
+fn planned(dags: &[Value], ceiling: f64) -> Project {
+    let project = Project::new();
+    let replies = dags.iter().map(|it| json!({ "json": { "plan": it } }));
+    let planner = json!({ "kind": "scripted", "replies": replies.collect::<Value>() });
+    let reader =
+        json!({ "kind": "template", "output": "json", "template": "{{ outputs | tojson }}" });
+    let peer = home().join("tests/peers/provider.py");
+    let argv = json!([
+        "python3",
+        peer,
+        "proves_late",
+        super::log(&project, "proves_late")
+    ]);
+    let files = [
+        (
+            "agents.yaml",
+            json!({ "agents": [
+            { "name": "Planner", "runtime": planner },
+            { "name": "Reader", "runtime": reader },
+        ] }),
+        ),
+        (
+            "acmp.yaml",
+            json!({
+                "max_price_cu": ceiling,
+                "providers": [{ "name": "late", "endpoint": { "kind": "stdio", "argv": argv }, "capabilities": ["echo"] }],
+            }),
+        ),
+        (
+            "extended_orchestration/task_batches.yaml",
+            json!({ "batches": [{
+            "id": "work",
+            "trigger_agent": "Planner",
+            "source": { "kind": "structured_output", "path": "plan", "task_model": "Dag" },
+            "execution": { "retry_limit": 5, "retry": { "initial_seconds": 0.0 } },
+            "result": { "context_key": "outputs", "status_key": "status", "require_owned_paths": false },
+        }] }),
+        ),
+    ];
+    for (name, content) in files {
+        project.write(&format!("workflows/W/{name}"), content.to_string());
+    }
+    project
+}
+
+#[test]
+fn a_planners_dag_keeps_to_the_ceiling_and_stops_at_it_and_goes_on() {
+    let dag = |prices: &[f64]| {
+        let tasks = prices.iter().enumerate().map(|(ix, price)| {
+            json!({
+                "task_id": format!("t{ix}"),
+                "capability": "echo",
+                "input": { "type": "text", "data": "hello" },
+                "max_price_cu": price,
+                "proof_method": "result-hash",
+            })
+        });
+        json!({ "dag_id": "dag_1", "tasks": tasks.collect::<Value>(), "edges": [] })
+    };
+    let asked = |project: &Project| heard(project, "proves_late", "acmp/invoke").len();
+    // One that could cost too much is refused, whoever insists on it, and nobody is asked.
+    let dear = dag(&[0.01, 0.01]);
+    let project = planned(std::slice::from_ref(&dear), 0.0105);
+    let ran = project.run(&["W", "--json"]);
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    assert!(ran.stderr.contains("MZ418"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("0.02 CU together; 0.0105 are allowed"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(asked(&project), 0);
+    // The planner is told, and the next one keeps to it.
+    let project = planned(&[dear, dag(&[0.01])], 0.0105);
+    let ran = project.run(&["W", "--json"]);
+    assert!(ran.stderr.contains("MZ418"), "{}", ran.stderr);
+    assert_eq!(ran.code, 4, "{}", ran.stderr);
+    let reason = read(&ran.stdout)["reason"].clone();
+    let wanted = "the budget of batch `work` is reached: 0.001 of 0.0105 CU are spent, and the next task may cost 0.01";
+    assert_eq!(reason, wanted, "the first attempt proved nothing");
+    assert_eq!((asked(&project), cu(&project, &ran)), (1, json!(0.001)));
+    assert_eq!(project.run(&["resume"]).code, 4);
+    let ran = project.run(&["resume", "--budget-cu", "0.011", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!((asked(&project), cu(&project, &ran)), (2, json!(0.002)));
+    let answer = read(&ran.stdout)["answer"].clone();
+    assert_eq!(answer["t0"]["data"]["said"], "hello", "{answer}");
 }

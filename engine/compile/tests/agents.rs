@@ -158,3 +158,53 @@ agents:
         "#]],
     );
 }
+
+#[test]
+fn a_planner_of_a_dag_without_a_model_of_its_own_answers_with_a_dag() {
+    let batch = |id: &str, planner: &str, kind: &str, model: &str| {
+        format!(
+            "  - {{id: {id}, trigger_agent: {planner}, source: {{kind: {kind}, path: plan, task_model: {model}}}, result: {{context_key: {id}_r, status_key: {id}_s, require_owned_paths: false}}}}\n"
+        )
+    };
+    let batches = [
+        batch("one", "Alone", "structured_output", "Dag"),
+        // Another batch wants another answer, a variable has another writer, and a save step wants more.
+        batch("two", "Both", "structured_output", "Dag"),
+        batch("three", "Both", "structured_output", "DecomposedTask"),
+        batch("four", "Elsewhere", "context_variable", "Dag"),
+        batch("five", "Saves", "structured_output", "Dag"),
+        batch("six", "Own", "structured_output", "Dag"),
+    ];
+    let files = format!(
+        "\
+=== agents
+agents:
+  - {{name: Alone, system_message: x}}
+  - {{name: Both, system_message: x}}
+  - {{name: Elsewhere, system_message: x}}
+  - {{name: Saves, system_message: x, writes: {{v: other}}}}
+  - {{name: Own, system_message: x}}
+=== structured_outputs
+models: {{M: {{type: model, fields: {{plan: {{type: dict}}}}}}}}
+registry: {{Own: M}}
+=== task_batches
+batches:
+{}",
+        batches.concat()
+    );
+    check(
+        &files,
+        show,
+        expect![[r#"
+        warning MZ308 task_batches:3:76 batch `two` reads the output of `Both`, which answers with no model
+        warning MZ308 task_batches:4:78 batch `three` reads the output of `Both`, which answers with no model
+        warning MZ308 task_batches:5:81 batch `four` has no save step: nothing writes `plan`
+        warning MZ308 task_batches:6:78 batch `five` reads the output of `Saves`, which answers with no model
+        Alone "x" Some("Answer") Plan [] /project/workflows/W
+        Both "x" None Model [] /project/workflows/W
+        Elsewhere "x" None Model [] /project/workflows/W
+        Own "x" Some("M") Model [] /project/workflows/W
+        Saves "x" None Model [("v", "other")] /project/workflows/W
+    "#]],
+    );
+}
