@@ -259,9 +259,8 @@ transition_rules:
         &[tools, dag, &agents].concat(),
         nothing,
         expect![[r#"
-        warning MZ308 task_batches:1:77 batch `b` reads the output of `P`, which answers with no model
-        warning MZ208 tools:2:57 `auto_tool_call` does nothing for `A`, which works in batches alone: tools run on the answers of agents outside batches
-    "#]],
+            warning MZ208 tools:2:57 `auto_tool_call` does nothing for `A`, which works in batches alone: tools run on the answers of agents outside batches
+        "#]],
     );
 }
 
