@@ -9,7 +9,7 @@ const MAX_BYTES: usize = 1024;
 /// The longest name of one file or folder, in bytes: what common file systems take.
 const MAX_PART_BYTES: usize = 255;
 
-/// The path of a file inside the run's artifact folder: names with `/` between them, trimmed, none of them blank, `.` or `..`.
+/// The path of a file inside the run's artifact folder: names with `/` between them, trimmed, none of them blank, `.`, `..` or `.git`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FilePath(Arc<str>);
 
@@ -28,6 +28,8 @@ pub enum PathFault {
     Drive,
     /// Has a part `..`.
     Parent,
+    /// Has a part `.git`: programs run what stands there.
+    Git,
     /// Names a folder where a file is needed.
     Folder,
     /// Its braces stand for too many paths.
@@ -38,7 +40,7 @@ impl FilePath {
     /// Reads and normalises a path: `.\a// b` is `a/b`.
     ///
     /// # Errors
-    /// The text is blank, too long, leaves the folder, has control characters, or names a folder.
+    /// The text is blank, too long, leaves the folder, has a part `.git` or control characters, or names a folder.
     pub fn parse(written: &str) -> Result<FilePath, PathFault> {
         match normalise(written)? {
             Normal {
@@ -92,6 +94,7 @@ impl fmt::Display for PathFault {
             PathFault::Absolute => f.write_str("it is absolute"),
             PathFault::Drive => f.write_str("it starts with the letter of a drive"),
             PathFault::Parent => f.write_str("it has a part `..`"),
+            PathFault::Git => f.write_str("it has a part `.git`, from where git runs programs"),
             PathFault::Folder => f.write_str("it names a folder, not a file"),
             PathFault::Alternatives => {
                 write!(f, "its braces stand for more than {MAX_ALTERNATIVES} paths")
@@ -126,6 +129,9 @@ pub(super) fn normalise(written: &str) -> Result<Normal, PathFault> {
     let parts = text.split('/').map(str::trim);
     if parts.clone().any(|it| it == "..") {
         return Err(PathFault::Parent);
+    }
+    if parts.clone().any(|it| it.eq_ignore_ascii_case(".git")) {
+        return Err(PathFault::Git);
     }
     let means_nothing = |it: &&str| matches!(*it, "" | ".");
     let is_folder = parts

@@ -40,7 +40,7 @@ impl OwnedPath {
     /// Reads and normalises a path: `.\src\*.rs` is `src/*.rs`.
     ///
     /// # Errors
-    /// The text is blank, too long, leaves the folder, has control characters, or too many alternatives.
+    /// The text is blank, too long, leaves the folder, has a part `.git`, control characters, or too many alternatives.
     pub fn parse(written: &str) -> Result<OwnedPath, PathFault> {
         let normal = normalise(written)?;
         let texts = pattern::alternatives(&normal.text).ok_or(PathFault::Alternatives)?;

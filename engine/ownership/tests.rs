@@ -67,7 +67,7 @@ fn paths_are_normalised() {
             "." it names a folder, not a file; `./`
             "..." `...`
             "~/.ssh/key" `~/.ssh/key`
-            ".git/config" `.git/config`
+            ".git/config" it has a part `.git`, from where git runs programs
             ".env" `.env`
             "a b/c" `a b/c`
             "src/*.rs" `src/*.rs`
@@ -101,30 +101,40 @@ fn paths_that_leave_the_folder_are_refused() {
           {../a,b}
           {/etc,b}
           {c:,b}/x
-          {,a}";
+          {,a}
+          .git
+          a/.GIT/hooks/pre-commit
+          .{git,a}/config
+          .gitignore
+          a.git/x";
     check_parse(
         texts,
         expect![[r#"
-        "" it is blank
-        "/etc" it is absolute
-        "\\etc" it is absolute
-        "\\\\server\\share" it is absolute
-        "//server" it is absolute
-        "C:/x" it starts with the letter of a drive
-        "c:x" it starts with the letter of a drive
-        "C:\\x" it starts with the letter of a drive
-        "./C:/x" it starts with the letter of a drive
-        ".." it has a part `..`
-        "../x" it has a part `..`
-        "a/../b" it has a part `..`
-        "a/ .. /b" it has a part `..`
-        "a\\.." it has a part `..`
-        "src/../*.rs" it has a part `..`
-        "{../a,b}" `{../a,b}`; it has a part `..`
-        "{/etc,b}" `{/etc,b}`; it is absolute
-        "{c:,b}/x" `{c:,b}/x`; it starts with the letter of a drive
-        "{,a}" `{,a}`; it is blank
-    "#]],
+            "" it is blank
+            "/etc" it is absolute
+            "\\etc" it is absolute
+            "\\\\server\\share" it is absolute
+            "//server" it is absolute
+            "C:/x" it starts with the letter of a drive
+            "c:x" it starts with the letter of a drive
+            "C:\\x" it starts with the letter of a drive
+            "./C:/x" it starts with the letter of a drive
+            ".." it has a part `..`
+            "../x" it has a part `..`
+            "a/../b" it has a part `..`
+            "a/ .. /b" it has a part `..`
+            "a\\.." it has a part `..`
+            "src/../*.rs" it has a part `..`
+            "{../a,b}" `{../a,b}`; it has a part `..`
+            "{/etc,b}" `{/etc,b}`; it is absolute
+            "{c:,b}/x" `{c:,b}/x`; it starts with the letter of a drive
+            "{,a}" `{,a}`; it is blank
+            ".git" it has a part `.git`, from where git runs programs
+            "a/.GIT/hooks/pre-commit" it has a part `.git`, from where git runs programs
+            ".{git,a}/config" `.{git,a}/config`; it has a part `.git`, from where git runs programs
+            ".gitignore" `.gitignore`
+            "a.git/x" `a.git/x`
+        "#]],
     );
     let faults =
         ["a\0", "a\nb", "a/\u{7f}"].map(|it| FilePath::parse(it).expect_err(it).to_string());
