@@ -7,7 +7,7 @@ use std::{
     io::{self, Write},
     process::Command,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use mozaiks::{
@@ -193,6 +193,8 @@ impl Agent for Says {
 pub(crate) struct Performed {
     /// CPU time of the batch.
     pub(crate) took: Duration,
+    /// How long it took.
+    pub(crate) wall: Duration,
     /// How many tasks this session completed.
     pub(crate) completed: usize,
     /// How many an earlier session had completed, and the CPU time when all that was recalled.
@@ -253,10 +255,10 @@ impl Bench {
     /// Runs the workflow, and cancels the run when so many tasks are completed.
     pub(crate) fn perform(&self, agents: &Agents, log: Log, stop_at: usize) -> Performed {
         let cancel = CancellationToken::new();
-        let mut begun = Duration::ZERO;
+        let (mut begun, mut began) = (Duration::ZERO, Instant::now());
         let mut performed = Performed::default();
         let mut hear = |event: &RunEvent| match event {
-            RunEvent::BatchStarted { .. } => begun = cpu::here(),
+            RunEvent::BatchStarted { .. } => (begun, began) = (cpu::here(), Instant::now()),
             RunEvent::BatchRecalled { completed, .. } => {
                 performed.recalled = *completed;
                 performed.recalled_at = cpu::here();
@@ -270,7 +272,10 @@ impl Bench {
                     cancel.cancel();
                 }
             }
-            RunEvent::BatchEnded { .. } => performed.took = cpu::here() - begun,
+            RunEvent::BatchEnded { .. } => {
+                performed.took = cpu::here() - begun;
+                performed.wall = began.elapsed();
+            }
             _ => (),
         };
         let start = Start {

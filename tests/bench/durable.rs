@@ -60,7 +60,7 @@ pub(crate) fn measure(out: &mut impl Write) -> io::Result<()> {
 }
 
 /// The journal of a new run.
-fn log(folder: &Path) -> Log {
+pub(crate) fn log(folder: &Path) -> Log {
     let mut journal = Journal::open(folder).expect("the folder can be written");
     let run = NewRun {
         id: "bench",

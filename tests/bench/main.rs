@@ -1,6 +1,7 @@
 //! `cargo bench`: what the engine costs, as ratios taken in one run. What is printed is a figure, never a verdict on
 //! a machine: compare columns, not days.
 
+mod acmp;
 mod batch;
 mod cpu;
 mod durable;
@@ -24,6 +25,9 @@ fn main() -> io::Result<()> {
     match words.as_slice() {
         // How the benchmark asks itself, in a process of its own, what a batch takes of memory.
         ["memory-of", shape, tasks] => batch::print_peak(&mut out, shape, tasks),
+        ["acmp"] => acmp::measure(&mut out),
+        // What a message there and back costs, in a process of its own.
+        ["echo"] => acmp::echo(&mut out),
         ["accept"] => batch::accept_plan(&mut out),
         ["batch"] => batch::compare(&mut out),
         ["durable"] => durable::measure(&mut out),
@@ -39,12 +43,13 @@ fn main() -> io::Result<()> {
             durable::measure(&mut out)?;
             memory::measure(&mut out)?;
             models::measure(&mut out)?;
+            acmp::measure(&mut out)?;
             program::measure(&mut out)
         }
         other => {
             writeln!(
                 out,
-                "no benchmark `{}`: batch, accept, durable, memory, models, program",
+                "no benchmark `{}`: batch, accept, durable, memory, models, acmp, program",
                 other.join(" ")
             )
         }
