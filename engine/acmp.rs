@@ -5,6 +5,7 @@
 
 pub mod buyer;
 mod call;
+pub mod chunks;
 pub mod link;
 pub mod proof;
 mod streamable;

@@ -30,6 +30,7 @@ pub mod scripted;
 pub mod template;
 mod witness;
 
+pub use crate::acmp::{buyer::Streams, chunks::Chunks};
 pub use leave::{Call, Granted, Leave, Leaves, Question};
 pub use witness::Witness;
 
@@ -48,6 +49,8 @@ pub struct Request {
     pub view: View,
     /// The task of a DAG, whose output is asked for.
     pub invocation: Option<Arc<Invocation>>,
+    /// What of it goes in chunks: its input, where [`Agent::takes_chunks`]; its output, which may always come whole.
+    pub streams: Streams,
     /// What the answer has to fit.
     pub shape: Option<Arc<Shape>>,
     /// What its model may call meanwhile.
@@ -80,6 +83,9 @@ pub type Answer = Pin<Box<dyn Future<Output = Result<Reply, Rejection>> + Send>>
 
 /// The end of whatever an agent keeps open.
 pub type Closing = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Whether something can be done, as soon as that is known.
+pub type Ready = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 /// Whoever can be asked.
 pub trait Agent: Send + Sync {
@@ -120,6 +126,11 @@ pub trait Agent: Send + Sync {
     /// Whether outputs and plan are to lie in files that the request names, instead of in the request.
     fn reads_files(&self) -> bool {
         false
+    }
+
+    /// Whether it can be given the input of an invocation in chunks, as they come.
+    fn takes_chunks(&self) -> Ready {
+        Box::pin(std::future::ready(false))
     }
 
     /// Ends what it keeps open between questions. It is not asked after this.

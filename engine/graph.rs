@@ -22,6 +22,8 @@ pub struct TaskGraph {
     feeds: Adjacency,
     /// Invariant: every task once, after all that it needs.
     order: Vec<TaskIx>,
+    /// For each task the need whose output it may take in as it comes; empty where no task may.
+    streams: Vec<Option<TaskIx>>,
 }
 
 impl TaskIx {
@@ -61,7 +63,33 @@ impl TaskGraph {
             needs,
             feeds,
             order,
+            streams: Vec::new(),
         })
+    }
+
+    /// The same order, in which a task may begin with what this one of its needs has put out so far.
+    pub fn with_streams(mut self, streams: Vec<Option<TaskIx>>) -> TaskGraph {
+        self.streams = streams;
+        debug_assert!(self.tasks().all(|it| {
+            self.stream(it)
+                .is_none_or(|of| self.needs(it).contains(&of))
+        }));
+        self
+    }
+
+    /// The need whose output `task` may take in as it comes.
+    pub fn stream(&self, task: TaskIx) -> Option<TaskIx> {
+        self.streams.get(task.at()).copied().flatten()
+    }
+
+    /// What may take in the output of `task` as it comes.
+    pub fn streamed_by(&self, task: TaskIx) -> impl Iterator<Item = TaskIx> {
+        let feeds = match self.streams.is_empty() {
+            true => &[],
+            false => self.feeds(task),
+        };
+        let feeds = feeds.iter().copied();
+        feeds.filter(move |it| self.stream(*it) == Some(task))
     }
 
     /// How many tasks there are.

@@ -52,6 +52,7 @@ mod sessions;
 mod spending;
 mod start;
 mod store;
+mod streams;
 mod tools;
 mod turn;
 mod withdrawal;

@@ -4,8 +4,11 @@
 //! payload, so the same events always lead to the same commands.
 //! **Invariant:** a task ends exactly once. What is said of it afterwards changes nothing.
 //! **Invariant:** a waiting retry holds no slot.
+//! **Invariant:** that a task goes ahead changes when others start, and never how anything ends.
 //!
 //! A step costs what it changes (and a logarithm for the choice among what is ready), never a look at every task.
+
+mod ahead;
 
 use std::{
     cmp::Reverse,
@@ -27,6 +30,8 @@ pub enum Event {
     Rejected { task: TaskIx, retry: Retry },
     /// The wait that [`Command::Delay`] asked for is over.
     RetryDue { task: TaskIx },
+    /// The first of what `task` may take in as it comes is there ([`TaskGraph::stream`]).
+    Flows { task: TaskIx },
     /// Somebody cancelled `task`.
     TaskCancelled { task: TaskIx },
     /// The time for the whole batch is up.
@@ -53,13 +58,17 @@ pub enum Retry {
 pub enum Command {
     /// Make an attempt, the first of which is number 1, and answer with `Accepted` or `Rejected`.
     Start { task: TaskIx, attempt: u32 },
+    /// Make an attempt on `task` with what there is of its stream, and what is still to come; and answer as to `Start`,
+    /// but with `Accepted` only after that of the stream. Accepted, it was the first attempt; else it was none.
+    Ahead { task: TaskIx },
     /// Wait for the [`Backoff`] of so many failures, no less than `floor`, and answer with `RetryDue`.
     Delay {
         task: TaskIx,
         failures: u32,
         floor: Duration,
     },
-    /// Drop the attempt or the wait that is under way for `task`. Nothing is to be answered; a late answer is harmless.
+    /// Drop the attempt or the wait that is under way for `task`. Nothing is to be answered; a late answer is harmless,
+    /// but for one of going ahead, which has to be kept away: the task may be attempted again.
     Drop { task: TaskIx },
     /// Take note that `task` has ended.
     Settle { task: TaskIx, end: End },
@@ -146,7 +155,9 @@ pub struct Scheduler<'a> {
     /// Invariant: the tasks in [`State::Ready`]. On top is the one with the longest chain to go, since the batch
     /// cannot end before that is done; of several, the one declared first.
     ready: BinaryHeap<(u64, Reverse<TaskIx>)>,
-    /// Invariant: how many tasks are in [`State::Running`].
+    /// The tasks that may go ahead, in the same order. Some may not any more.
+    flowing: BinaryHeap<(u64, Reverse<TaskIx>)>,
+    /// Invariant: how many tasks are in [`State::Running`] or [`State::Ahead`].
     running: u32,
     /// Invariant: how many tasks are not in [`State::Ended`].
     open: usize,
@@ -157,8 +168,13 @@ pub struct Scheduler<'a> {
 /// Where a task stands. Attempts are counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// So many of its needs are not completed.
+    /// So many of its needs are not completed. Whether its stream, which is one of them, has begun.
     Waiting {
+        unmet: u32,
+        flows: bool,
+    },
+    /// An attempt is under way while so many of its needs are not completed: its stream, or none any more.
+    Ahead {
         unmet: u32,
     },
     /// It wants a slot for this attempt.
@@ -206,9 +222,11 @@ impl<'a> Scheduler<'a> {
                 .tasks()
                 .map(|it| State::Waiting {
                     unmet: unmet(graph, it),
+                    flows: false,
                 })
                 .collect(),
             ready: BinaryHeap::new(),
+            flowing: BinaryHeap::new(),
             running: 0,
             open: graph.len(),
             has_begun: false,
@@ -256,6 +274,7 @@ impl<'a> Scheduler<'a> {
             Event::Accepted { task } => self.complete(task, commands),
             Event::Rejected { task, retry } => self.reject(task, retry, commands),
             Event::RetryDue { task } => self.retry(task),
+            Event::Flows { task } => self.flow(task),
             Event::TaskCancelled { task } => self.withdraw(task, commands),
             Event::DeadlinePassed => self.cancel_open(Cause::Deadline, commands),
             Event::BudgetReached => self.cancel_open(Cause::Budget, commands),
@@ -268,33 +287,42 @@ impl<'a> Scheduler<'a> {
     fn begin(&mut self) {
         self.has_begun = true;
         for task in self.graph.tasks() {
-            if self.states[task.at()] == (State::Waiting { unmet: 0 }) {
+            if let State::Waiting { unmet: 0, .. } = self.states[task.at()] {
                 self.make_ready(task, 1);
             }
         }
     }
 
     fn complete(&mut self, task: TaskIx, commands: &mut Vec<Command>) {
-        let State::Running { .. } = self.states[task.at()] else {
+        let (State::Running { .. } | State::Ahead { unmet: 0 }) = self.states[task.at()] else {
             return;
         };
         self.running -= 1;
         self.settle(task, End::Completed, commands);
         for &next in self.graph.feeds(task) {
-            if let State::Waiting { unmet } = &mut self.states[next.at()] {
-                *unmet -= 1;
-                if *unmet == 0 && self.has_begun {
-                    self.make_ready(next, 1);
+            match &mut self.states[next.at()] {
+                State::Waiting { unmet, flows } => {
+                    *unmet -= 1;
+                    *flows &= self.graph.stream(next) != Some(task);
+                    match *unmet {
+                        0 if self.has_begun => self.make_ready(next, 1),
+                        _ => self.offer(next),
+                    }
                 }
+                State::Ahead { unmet } => *unmet -= 1,
+                _ => (),
             }
         }
     }
 
     fn reject(&mut self, task: TaskIx, retry: Retry, commands: &mut Vec<Command>) {
-        let State::Running { attempt: failures } = self.states[task.at()] else {
-            return;
+        let failures = match self.states[task.at()] {
+            State::Running { attempt } => attempt,
+            State::Ahead { unmet } => return self.step_back(task, unmet, commands),
+            _ => return,
         };
         self.running -= 1;
+        self.recede(task, commands);
         let floor = match retry {
             Retry::Backoff => Some(Duration::ZERO),
             Retry::NotBefore(floor) => Some(floor),
@@ -331,9 +359,10 @@ impl<'a> Scheduler<'a> {
     fn withdraw(&mut self, task: TaskIx, commands: &mut Vec<Command>) {
         match self.states[task.at()] {
             State::Ended => return,
-            State::Running { .. } => {
+            State::Running { .. } | State::Ahead { .. } => {
                 self.running -= 1;
                 commands.push(Command::Drop { task });
+                self.recede(task, commands);
             }
             State::Delayed { .. } => commands.push(Command::Drop { task }),
             State::Ready { .. } => self.ready.retain(|(_, Reverse(it))| *it != task),
@@ -343,7 +372,7 @@ impl<'a> Scheduler<'a> {
         self.cancel_after(task, Cause::NeedsWithdrawn(task), commands);
     }
 
-    /// Cancels all that needs a task, breadth first. None of it has started, so there is nothing to drop.
+    /// Cancels all that needs a task, breadth first. None of it is under way, so there is nothing to drop.
     fn cancel_after(&mut self, gone: TaskIx, cause: Cause, commands: &mut Vec<Command>) {
         let mut doomed: VecDeque<TaskIx> = self.graph.feeds(gone).iter().copied().collect();
         while let Some(task) = doomed.pop_front() {
@@ -356,11 +385,12 @@ impl<'a> Scheduler<'a> {
 
     fn cancel_open(&mut self, cause: Cause, commands: &mut Vec<Command>) {
         self.ready.clear();
+        self.flowing.clear();
         self.running = 0;
         for task in self.graph.tasks() {
             match self.states[task.at()] {
                 State::Ended => continue,
-                State::Running { .. } | State::Delayed { .. } => {
+                State::Running { .. } | State::Ahead { .. } | State::Delayed { .. } => {
                     commands.push(Command::Drop { task });
                 }
                 State::Waiting { .. } | State::Ready { .. } => (),
@@ -378,6 +408,7 @@ impl<'a> Scheduler<'a> {
             self.running += 1;
             commands.push(Command::Start { task, attempt });
         }
+        self.go_ahead(commands);
     }
 
     fn make_ready(&mut self, task: TaskIx, attempt: u32) {
@@ -399,7 +430,8 @@ impl<'a> Scheduler<'a> {
         let mut ready: Vec<TaskIx> = self.ready.iter().map(|(_, Reverse(it))| *it).collect();
         ready.sort();
         self.graph.tasks().filter(is_ready).eq(ready)
-            && count(|it| matches!(it, State::Running { .. })) == self.running as usize
+            && count(|it| matches!(it, State::Running { .. } | State::Ahead { .. }))
+                == self.running as usize
             && count(|it| *it != State::Ended) == self.open
     }
 }

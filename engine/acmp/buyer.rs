@@ -21,6 +21,7 @@ use tokio::{
 
 use super::{
     call::Connection,
+    chunks::Chunks,
     link::{self, Unconnected},
     streamable,
     wire::{self, Error},
@@ -95,6 +96,28 @@ pub enum Failed {
     Refused(String),
     /// What it sent is no message.
     Malformed(Error),
+    /// Its chunks, or when it answers, are not as they have to be.
+    OutOfOrder(String),
+    /// Its chunks are more than may come.
+    TooMuch(String),
+}
+
+/// What of a task goes in chunks.
+#[derive(Debug, Clone, Default)]
+pub struct Streams {
+    /// Where its input comes from, instead of from its params.
+    pub input: Option<Arc<Chunks>>,
+    /// Where its output goes as it comes, if the provider gives it so.
+    pub output: Option<Arc<Chunks>>,
+}
+
+/// What a provider offers.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Features {
+    /// How often it says that it is alive.
+    beat: Option<Duration>,
+    input: bool,
+    output: bool,
 }
 
 impl From<Unconnected> for Failed {
@@ -174,7 +197,7 @@ impl Provider {
     }
 
     /// Has a task carried out. Dropped, it is cancelled. Whether the provider may have it shows in `is_open`. After a lost connection it is sent again with the same id, so
-    /// that a provider that has it already does not do it twice.
+    /// that a provider that has it already does not do it twice; but not where its input goes in chunks.
     ///
     /// # Errors
     /// Why there is no result.
@@ -182,6 +205,7 @@ impl Provider {
         &self,
         task_id: &str,
         params: &Value,
+        streams: &Streams,
         is_open: &AtomicBool,
     ) -> Result<Value, Failed> {
         let slot = self.slots.acquire().await;
@@ -191,10 +215,8 @@ impl Provider {
             let lost = match self.connected().await {
                 Ok(connection) => {
                     is_open.store(true, Ordering::Relaxed);
-                    let called =
-                        connection.call(task_id, "acmp/invoke", params.clone(), self.limit);
-                    match called.await {
-                        Err(Failed::Lost(why)) => why,
+                    match self.invoked(&connection, task_id, params, streams).await {
+                        Err(Failed::Lost(why)) if streams.input.is_none() => why,
                         done => return done,
                     }
                 }
@@ -207,6 +229,45 @@ impl Provider {
             sleep(PAUSE * 2_u32.pow(resends)).await;
             resends += 1;
         }
+    }
+
+    async fn invoked(
+        &self,
+        connection: &Connection,
+        task_id: &str,
+        params: &Value,
+        streams: &Streams,
+    ) -> Result<Value, Failed> {
+        let (mut params, mut streams) = (params.clone(), streams.clone());
+        if streams.input.is_some() {
+            if !connection.features.input {
+                let what = "it takes no input in chunks";
+                return Err(Failed::Error(Error::new(wire::FEATURE_UNSUPPORTED, what)));
+            }
+            params["input_stream"] = json!(true);
+            params.as_object_mut().and_then(|it| it.remove("input"));
+        }
+        streams.output = streams.output.filter(|_| connection.features.output);
+        if let Some(output) = &streams.output {
+            output.rewind();
+            params["stream"] = json!(true);
+        }
+        let called = connection.call(task_id, "acmp/invoke", params, self.limit, &streams);
+        let mut result = called.await?;
+        if let Some(output) = streams.output
+            && result["output_streamed"] == true
+        {
+            let what = "the result came before the last chunk of the output";
+            let none = || Failed::OutOfOrder(what.to_owned());
+            result["output"] = output.whole().ok_or_else(none)?;
+        }
+        Ok(result)
+    }
+
+    /// Whether it is there, and takes an input in chunks.
+    pub async fn takes_chunks(&self) -> bool {
+        let connected = self.connected().await;
+        connected.is_ok_and(|it| it.features.input)
     }
 
     /// Ends the connection, once what was sent has been heard.
@@ -236,25 +297,28 @@ impl Provider {
             }
         };
         let mut made = Connection::new(link);
-        let beat = self.greet(&made).await?.or(self.beat);
+        made.features = self.greet(&made).await?;
+        let beat = made.features.beat.or(self.beat);
         made.patience = beat.map(|it| it.saturating_mul(MISSED));
         let made = Arc::new(made);
         *connection = Some(Arc::clone(&made));
         Ok(made)
     }
 
-    /// Asks a provider what it can do. Gives how often it says that it is alive. One that knows no greeting is taken as
-    /// it was written down.
-    async fn greet(&self, connection: &Connection) -> Result<Option<Duration>, Failed> {
+    /// Asks a provider what it can do. One that knows no greeting is taken as it was written down.
+    async fn greet(&self, connection: &Connection) -> Result<Features, Failed> {
         let params = json!({
             "protocolVersion": wire::MCP_VERSION,
             "capabilities": {},
             "clientInfo": { "name": "mozaiks", "version": env!("CARGO_PKG_VERSION") },
         });
-        let greeting = connection.call("initialize", "initialize", params, self.limit);
+        let whole = Streams::default();
+        let greeting = connection.call("initialize", "initialize", params, self.limit, &whole);
         let answer = match timeout(GREETING, greeting).await {
             Err(_) => return Err(Failed::Lost("it does not answer `initialize`".to_owned())),
-            Ok(Err(Failed::Error(error))) if error.code == wire::NO_METHOD => return Ok(None),
+            Ok(Err(Failed::Error(error))) if error.code == wire::NO_METHOD => {
+                return Ok(Features::default());
+            }
             Ok(answer) => answer?,
         };
         connection.notify("notifications/initialized", json!({}));
@@ -269,8 +333,13 @@ impl Provider {
             let what = format!("it speaks ACMP {version}; {} is known", wire::VERSION);
             return Err(Failed::Foreign(what));
         }
-        let beat = acmp["features"]["heartbeat_interval_ms"].as_u64();
-        Ok(beat.filter(|it| *it > 0).map(Duration::from_millis))
+        let features = &acmp["features"];
+        let beat = features["heartbeat_interval_ms"].as_u64();
+        Ok(Features {
+            beat: beat.filter(|it| *it > 0).map(Duration::from_millis),
+            input: features["input_streaming"] == true,
+            output: features["output_streaming"] == true,
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -14,7 +15,8 @@ use tokio::{
 };
 
 use super::{
-    buyer::Failed,
+    buyer::{Failed, Features, Streams},
+    chunks::Chunks,
     link::{Gone, Link},
     wire::{self, Error, Message},
 };
@@ -28,6 +30,7 @@ pub(super) struct Connection {
     open: Arc<Mutex<Open>>,
     /// The longest silence about a task under way.
     pub(super) patience: Option<Duration>,
+    pub(super) features: Features,
     /// Reads what comes in.
     reader: JoinSet<()>,
 }
@@ -42,8 +45,9 @@ struct Open {
 
 struct Call {
     answer: oneshot::Sender<Result<Value, Failed>>,
-    /// Told of each heartbeat.
+    /// Told of each sign of life.
     beat: Arc<Notify>,
+    output: Option<Arc<Chunks>>,
 }
 
 fn locked(open: &Mutex<Open>) -> MutexGuard<'_, Open> {
@@ -83,6 +87,7 @@ impl Connection {
             outgoing,
             open,
             patience: None,
+            features: Features::default(),
             reader,
         }
     }
@@ -98,6 +103,7 @@ impl Connection {
         method: &str,
         params: Value,
         limit: usize,
+        streams: &Streams,
     ) -> Result<Value, Failed> {
         let message = Message::Request {
             id: json!(id),
@@ -114,6 +120,7 @@ impl Connection {
         let call = Call {
             answer,
             beat: Arc::clone(&beat),
+            output: streams.output.clone(),
         };
         {
             let mut open = locked(&self.open);
@@ -131,15 +138,24 @@ impl Connection {
             return Err(self.lost());
         }
         waiting.is_sent = method == "acmp/invoke";
+        let mut is_fed = streams.input.is_none();
+        let mut feeding = pin!(self.feed(id, streams.input.as_deref(), limit));
         loop {
             let patience = self.patience.unwrap_or(Duration::MAX);
             tokio::select! {
                 answer = &mut answered => {
-                    waiting.is_sent = false;
-                    return match answer {
-                        Ok(answer) => answer,
-                        Err(_) => Err(self.lost()),
-                    };
+                    let answer = answer.unwrap_or_else(|_| Err(self.lost()));
+                    // One whose chunks are wrong goes on with the task.
+                    waiting.is_sent = matches!(answer, Err(Failed::OutOfOrder(_) | Failed::TooMuch(_)));
+                    if answer.is_ok() && !is_fed {
+                        let what = "it answers before it has the whole of its input";
+                        return Err(Failed::OutOfOrder(what.to_owned()));
+                    }
+                    return answer;
+                }
+                fed = &mut feeding, if !is_fed => {
+                    fed?;
+                    is_fed = true;
                 }
                 () = beat.notified() => (),
                 () = sleep(patience), if self.patience.is_some() => {
@@ -147,6 +163,32 @@ impl Connection {
                 }
             }
         }
+    }
+
+    /// Sends an input as it comes.
+    async fn feed(&self, id: &str, input: Option<&Chunks>, limit: usize) -> Result<(), Failed> {
+        let Some(input) = input else { return Ok(()) };
+        for at in 0.. {
+            let chunk = input.get(at).await;
+            let none = || Failed::OutOfOrder("its input came to nothing".to_owned());
+            let chunk = chunk.ok_or_else(none)?;
+            let message = Message::Notification {
+                method: "acmp/inputChunk".to_owned(),
+                params: chunk.params(id, at),
+            };
+            let text = message.text();
+            if text.len() > limit {
+                let bytes = text.len();
+                return Err(Failed::TooLong { bytes, limit });
+            }
+            if self.outgoing.send(text).await.is_err() {
+                return Err(self.lost());
+            }
+            if chunk.is_last {
+                break;
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn notify(&self, method: &str, params: Value) {
@@ -218,6 +260,18 @@ fn take(open: &Mutex<Open>, text: &str) -> Result<(), Error> {
                 task.and_then(|it| locked(open).calls.get(it).map(|it| Arc::clone(&it.beat)))
             {
                 call.notify_one();
+            }
+        }
+        Ok(Message::Notification { method, params }) if method == "acmp/streamChunk" => {
+            let task = params["task_id"].as_str().unwrap_or_default();
+            let call = |it: &Call| Some((it.output.clone()?, Arc::clone(&it.beat)));
+            let of_it = locked(open).calls.get(task).and_then(call);
+            let Some((output, beat)) = of_it else {
+                return Ok(());
+            };
+            match output.put(&params) {
+                Ok(()) => beat.notify_one(),
+                Err(failed) => settle(open, task, Err(failed)),
             }
         }
         Ok(_) => (),

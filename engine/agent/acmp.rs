@@ -34,16 +34,40 @@ impl Agent for Acmp {
     fn ask(&self, request: Request) -> Answer {
         let (capability, providers) = (Arc::clone(&self.capability), self.providers.clone());
         Box::pin(async move {
-            let (task_id, params) = match &request.invocation {
+            let (mut task_id, mut params) = match &request.invocation {
                 Some(invocation) => (invocation.task_id.clone(), invocation.params()),
                 None => by_prompt(&capability, &request),
             };
             let max_price = params["max_price_cu"].as_f64();
             let proof = params["proof_method"].as_str().map(str::to_owned);
             let mut bill = Bill::new(max_price, &request.witness);
+            let mut streams = request.streams.clone();
             let mut last = None;
-            for provider in &providers {
-                match provider.invoke(&task_id, &params, &bill.is_open).await {
+            // Whoever has a part of the input is the only one that gets it.
+            let n_asked = if streams.input.is_some() {
+                1
+            } else {
+                providers.len()
+            };
+            for provider in &providers[..n_asked.min(providers.len())] {
+                let invoked = provider.invoke(&task_id, &params, &streams, &bill.is_open);
+                let mut invoked = invoked.await;
+                if let (Some(chunks), Err(failed)) = (&streams.output, &invoked) {
+                    let is_refused = streams.input.is_none() && wants_it_whole(failed);
+                    if is_refused || chunks.has_begun() {
+                        // Whoever is asked from now on gives it whole.
+                        chunks.settle(None);
+                        streams.output = None;
+                    }
+                    if is_refused {
+                        // What was said of the first id may be said of it again.
+                        task_id = Invocation::id_of(&format!("{task_id}/whole"));
+                        params["task_id"] = json!(task_id);
+                        let whole = provider.invoke(&task_id, &params, &streams, &bill.is_open);
+                        invoked = whole.await;
+                    }
+                }
+                match invoked {
                     Ok(result) => {
                         let terms = Terms {
                             task_id: &task_id,
@@ -80,6 +104,16 @@ impl Agent for Acmp {
             });
             last.usage.cu = bill.ended();
             Err(last)
+        })
+    }
+
+    fn takes_chunks(&self) -> super::Ready {
+        let first = self.providers.first().cloned();
+        Box::pin(async move {
+            match first {
+                Some(first) => first.takes_chunks().await,
+                None => false,
+            }
         })
     }
 
@@ -256,8 +290,15 @@ fn another_may(failed: &Failed) -> bool {
         Failed::Error(error) => {
             [wire::CAPABILITY_NOT_FOUND, wire::BUDGET_EXCEEDED].contains(&error.code)
         }
-        Failed::Silent(_) | Failed::TooLong { .. } => false,
+        Failed::Silent(_) | Failed::TooLong { .. } | Failed::OutOfOrder(_) | Failed::TooMuch(_) => {
+            false
+        }
     }
+}
+
+/// Whether the same can be asked for without chunks.
+fn wants_it_whole(failed: &Failed) -> bool {
+    matches!(failed, Failed::Error(error) if error.code == wire::FEATURE_UNSUPPORTED)
 }
 
 /// What a failure means for the attempt.
@@ -266,6 +307,8 @@ fn refused(failed: &Failed) -> Rejection {
         Failed::Lost(why) => (Failure::Connection, why.clone()),
         Failed::Foreign(what) => (Failure::NotFound, what.clone()),
         Failed::Refused(why) => (Failure::Authentication, why.clone()),
+        Failed::OutOfOrder(what) => (Failure::WrongShape, what.clone()),
+        Failed::TooMuch(what) => (Failure::TooLong, what.clone()),
         Failed::Silent(span) => {
             let message = format!("it was silent for {} seconds", span.as_secs_f64());
             (Failure::IdleTimeout, message)

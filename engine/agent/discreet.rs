@@ -2,7 +2,7 @@
 
 use std::{mem, sync::Arc};
 
-use super::{Agent, Agents, Answer, Closing, Reply, Request};
+use super::{Agent, Agents, Answer, Closing, Ready, Reply, Request};
 use crate::{accept::Rejection, endpoint::Secrets};
 
 /// An agent whose answers may quote what it was given to know, a key among it.
@@ -63,6 +63,10 @@ impl Agent for Discreet {
 
     fn reads_files(&self) -> bool {
         self.agent.reads_files()
+    }
+
+    fn takes_chunks(&self) -> Ready {
+        self.agent.takes_chunks()
     }
 
     fn close(&self) -> Closing {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use serde_json::{Value, json};
 
 use super::{
-    Agent, Leave, Reply, Request, Witness,
+    Agent, Leave, Reply, Request, Streams, Witness,
     build::{BuildError, build},
     env::Env,
     human::{Nobody, People},
@@ -41,6 +41,7 @@ pub(super) fn question() -> Request {
         },
         view: context.view(&Sees::All),
         invocation: None,
+        streams: Streams::default(),
         shape: None,
         tools: None,
         timeout: std::time::Duration::from_secs(600),

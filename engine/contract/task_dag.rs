@@ -125,9 +125,8 @@ pub struct Edge {
     pub from: String,
     /// The task that waits.
     pub to: String,
-    /// Whether the task that waits may begin with a part of what it waits for. It is an optimisation, and changes no result.
+    /// Whether the task that waits may begin with what there is so far of what it waits for. Both have to be carried out by providers that stream, and the task has to take the whole output. It is an optimisation, and changes no result.
     #[serde(default)]
-    #[schemars(extend("x-not-acted-on" = "a task starts when all that it needs is complete"))]
     pub stream_eligible: bool,
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
+    mem,
     sync::Arc,
     time::Duration,
 };
@@ -38,6 +39,7 @@ pub(super) fn check(
         by_id: HashMap::new(),
         ids: Vec::new(),
         edges: HashSet::new(),
+        eligible: Vec::new(),
         told: 0,
     };
     checker.ids(items("tasks"));
@@ -57,10 +59,12 @@ pub(super) fn check(
     checker.size(&tasks, graph.as_ref());
     checker.price(&tasks);
     let is_whole = tasks.len() == needs.len();
-    graph.filter(|_| is_whole).map(|graph| Dag {
+    let graph = graph.filter(|_| is_whole)?;
+    let streams = checker.streams(&tasks);
+    Some(Dag {
         id: dag_id.into(),
         tasks,
-        graph,
+        graph: graph.with_streams(streams),
     })
 }
 
@@ -94,6 +98,8 @@ struct Checker<'a> {
     ids: Vec<String>,
     /// From and to.
     edges: HashSet<(TaskIx, TaskIx)>,
+    /// Those that may stream, and where they stand.
+    eligible: Vec<(TaskIx, TaskIx, usize)>,
     /// How many names led to no task. The comparison with all ids is dear, and of very many faults only the first are shown.
     told: usize,
 }
@@ -169,6 +175,9 @@ impl Checker<'_> {
             };
             if self.edges.insert((from, to)) {
                 needs[to.at()].push(from);
+                if edge.stream_eligible {
+                    self.eligible.push((from, to, ix));
+                }
             } else {
                 let message = format!(
                     "the edge from `{}` to `{}` stands twice",
@@ -318,6 +327,36 @@ impl Checker<'_> {
         self.found
             .push(related.fold(diagnostic, |it, (at, note)| it.related(at, note)));
         None
+    }
+
+    /// For each task the one whose output it may take in as it comes: what it works on is the whole of that, and nothing
+    /// else. Says why any other edge cannot stream.
+    fn streams(&mut self, tasks: &[Arc<Task>]) -> Vec<Option<TaskIx>> {
+        let eligible = mem::take(&mut self.eligible);
+        if eligible.is_empty() {
+            return Vec::new();
+        }
+        let mut streams = vec![None; tasks.len()];
+        for (from, to, ix) in eligible {
+            let why = match &tasks[to.at()].input {
+                Input::Output { of, field } if *of == from => match field {
+                    Some(field) if !field.is_whole() => {
+                        "a part of an output is not there before all of it is"
+                    }
+                    _ => {
+                        streams[to.at()] = Some(from);
+                        continue;
+                    }
+                },
+                Input::Outputs(of) if of.contains(&from) => "the outputs of several are one list",
+                _ => "the task does not work on what it waits for",
+            };
+            let message = format!("`stream_eligible` changes nothing here: {why}");
+            let at = self.source.place(&format!("/edges/{ix}/stream_eligible"));
+            self.found
+                .push(Diagnostic::warning(Code::NotActedOn, message).at(at));
+        }
+        streams
     }
 
     fn size(&mut self, tasks: &[Arc<Task>], graph: Option<&TaskGraph>) {

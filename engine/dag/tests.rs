@@ -195,7 +195,6 @@ fn l2_11_and_13_an_edge_joins_tasks_that_exist() {
         "{from: a, to: b}, {from: a, to: b, stream_eligible: true}",
         expect![[r#"
             MZ417 5:27 the edge from `a` to `b` stands twice
-            MZ208 5:44 `stream_eligible` is accepted but not acted on: a task starts when all that it needs is complete
         "#]],
     );
 }

@@ -255,6 +255,8 @@ impl Screen {
     }
 
     fn start(&mut self, id: Arc<str>, agent: &Arc<str>, attempt: u32, since: Duration) {
+        // One that went ahead in vain starts again without having ended.
+        self.running.retain(|it| it.id != id);
         self.running.push(Row {
             id,
             agent: Arc::clone(agent),

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{reuse, work::Performance};
 use crate::{
     accept::{Failure, Output, Rejection, Terms},
-    agent::{Leave, Request},
+    agent::{Leave, Request, Streams},
     context::{Json, TaskView},
     dag::Invocation,
     graph::TaskIx,
@@ -17,7 +17,7 @@ use crate::{
 
 impl Performance<'_> {
     /// The same for the same attempt, in whatever session it is made.
-    fn key(&self, ix: TaskIx, attempt: u32) -> String {
+    pub(super) fn key(&self, ix: TaskIx, attempt: u32) -> String {
         let id = &self.plan.tasks()[ix.at()].id;
         format!("{}/{}/{id}/{attempt}", self.run, self.batch.id)
     }
@@ -89,6 +89,7 @@ impl Performance<'_> {
                 .map_or(self.batch.timeout, |it| it.timeout),
             view,
             invocation,
+            streams: Streams::default(),
             leave: Leave::default(),
             witness: self.ear.witness((ix, attempt)),
             max_output_bytes: self.max_output_bytes,

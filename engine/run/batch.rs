@@ -13,6 +13,7 @@ use super::{
     calls::Ear,
     drive::{self, Limits},
     results::{self, Fate},
+    streams::Streams,
     work::{HandedOut, Performance},
 };
 use crate::{
@@ -99,6 +100,7 @@ impl Run<'_> {
             is_recalling: false,
             identities: BTreeMap::new(),
             judged: Vec::new(),
+            streams: Streams::new(n_tasks),
         };
         let driven = drive::Batch {
             graph: plan.graph(),

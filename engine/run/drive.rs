@@ -39,12 +39,15 @@ pub trait Work {
         attempt: u32,
     ) -> impl Future<Output = Self::Answer> + Send + 'static;
 
+    /// As [`Work::attempt`], for [`Command::Ahead`]: it is judged as attempt 0.
+    fn ahead(&mut self, task: TaskIx) -> impl Future<Output = Self::Answer> + Send + 'static;
+
     /// What an earlier session of the batch saw, one after the other and in its order; then nothing.
     fn recall(&mut self) -> Result<Option<Recalled>, Broken>;
 
-    /// Waits for word from attempts under way, or of them, and takes it in. Gives a task that somebody cancelled, which
-    /// is durable already. Nothing is lost if the wait is given up.
-    fn listen(&mut self) -> impl Future<Output = Option<TaskIx>> {
+    /// Waits for word from attempts under way, or of them, and takes it in. Gives what it means for the scheduler: a
+    /// task flows, or somebody cancelled it, which is durable already. Nothing is lost if the wait is given up.
+    fn listen(&mut self) -> impl Future<Output = Option<Event>> {
         pending()
     }
 
@@ -171,8 +174,8 @@ pub async fn drive<W: Work>(batch: Batch<'_>, work: &mut W, cancel: impl Future<
                 Due::Deadline => events.push(Event::DeadlinePassed),
                 Due::Retry(task) => events.push(Event::RetryDue { task }),
             },
-            cancelled = work.listen() => {
-                events.extend(cancelled.map(|task| Event::TaskCancelled { task }));
+            heard = work.listen() => {
+                events.extend(heard);
                 if work.flush().is_err() {
                     events = vec![Event::CancelRequested];
                 }
@@ -263,7 +266,7 @@ impl<A: Send + 'static> Drive<'_, A> {
     ) {
         for command in commands.drain(..) {
             let is_closed = self.is_stopping || self.is_spent;
-            if is_closed && matches!(command, Command::Start { .. }) {
+            if is_closed && matches!(command, Command::Start { .. } | Command::Ahead { .. }) {
                 continue;
             }
             let wait = chosen
@@ -277,6 +280,10 @@ impl<A: Send + 'static> Drive<'_, A> {
                 } => {
                     let attempt = Attempt { task, number };
                     self.attempts.start(attempt, work.attempt(task, number));
+                }
+                Command::Ahead { task } => {
+                    let attempt = Attempt { task, number: 0 };
+                    self.attempts.start(attempt, work.ahead(task));
                 }
                 Command::Delay { task, .. } => {
                     self.agenda.add(wait.unwrap_or_default(), Due::Retry(task));
@@ -309,6 +316,7 @@ fn choose_wait(command: &Command, backoff: &Backoff, rng: &mut Rng) -> Option<Du
 #[derive(Debug, Clone, Copy)]
 struct Attempt {
     task: TaskIx,
+    /// From 1; 0 for one that goes ahead.
     number: u32,
 }
 

@@ -79,6 +79,12 @@ impl Spending {
         Arc::clone(&self.meters[agent])
     }
 
+    /// Whether anything of what may be spent has a limit.
+    pub(super) fn is_limited(&self) -> bool {
+        let ledger = self.purse.ledger();
+        ledger.is_limited() || ledger.is_limited_in_cu()
+    }
+
     /// A batch begins, or goes on, for which so much was spent before.
     pub(super) fn begin_batch(&self, id: &str, limit: Limit, spent: Usage) {
         self.purse

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use super::{Hear, Run, Spoken, Stop, calls::Ear};
 use crate::{
     accept::{self, Failure, Rejection, Said},
-    agent::{Leave, Request},
+    agent::{Leave, Request, Streams},
     compile::{Reads, USER},
     context::Json,
     event::RunEvent,
@@ -82,6 +82,7 @@ impl Run<'_> {
                 prompt: prompt.clone(),
                 view: view.clone(),
                 invocation: None,
+                streams: Streams::default(),
                 shape: spec.shape.clone(),
                 tools: self.tools.toolbox(agent, self.given(agent)),
                 timeout: TIMEOUT,

@@ -25,6 +25,7 @@ use super::{
     results::{self, Fate},
     spending::Spending,
     store::Store,
+    streams::{self, Streams},
     withdrawal::{self, Withdrawals},
 };
 use crate::{
@@ -38,7 +39,7 @@ use crate::{
     ownership::{FilePath, Ledger},
     plan::Plan,
     prompt,
-    schedule::{Cause, Command, End, Retry},
+    schedule::{Cause, Command, End, Event, Retry},
     tool::Tools,
 };
 
@@ -91,6 +92,8 @@ pub(super) struct Performance<'a> {
     pub(super) identities: BTreeMap<Arc<str>, String>,
     /// What was accepted and is not published.
     pub(super) judged: Vec<Judged>,
+    /// What goes in chunks.
+    pub(super) streams: Streams,
 }
 
 /// An output that was accepted.
@@ -131,10 +134,21 @@ impl Work for Performance<'_> {
             is_output: matches!(self.specs[&*task.agent].runtime, Runtime::Acmp { .. }),
             request,
         };
+        let offer = self.offer(ix, attempt == self.fates[ix.at()].before + 1);
         async move {
             match reused {
                 Some(known) => Answer::free(known),
-                None => asking.make(agent).await,
+                None => streams::make(asking, agent, offer).await,
+            }
+        }
+    }
+
+    fn ahead(&mut self, ix: TaskIx) -> impl Future<Output = Answer> + Send + 'static {
+        let ahead = self.prepare_ahead(ix);
+        async move {
+            match ahead {
+                Ok(ahead) => ahead.make().await,
+                Err(rejection) => Answer::free(Err(rejection)),
             }
         }
     }
@@ -152,14 +166,18 @@ impl Work for Performance<'_> {
         Ok(None)
     }
 
-    async fn listen(&mut self) -> Option<TaskIx> {
+    async fn listen(&mut self) -> Option<Event> {
         tokio::select! {
             (about, call) = self.ear.next() => self.heard(about, &call),
             () = self.spending.changed() => {
                 let news = self.spending.news();
                 news.iter().for_each(|it| (self.hear)(it));
             }
-            withdrawn = withdrawal::next(self.withdrawals.as_mut()) => return self.withdraw(withdrawn),
+            task = self.streams.next() => return Some(Event::Flows { task }),
+            withdrawn = withdrawal::next(self.withdrawals.as_mut()) => {
+                let task = self.withdraw(withdrawn);
+                return task.map(|task| Event::TaskCancelled { task });
+            }
         }
         None
     }
@@ -178,10 +196,17 @@ impl Work for Performance<'_> {
         self.used[ix.at()].add(usage);
         let warnings = self.spending.warnings();
         warnings.for_each(|it| (self.hear)(&it));
+        if attempt == 0 {
+            return self.judge_ahead(ix, answer);
+        }
         let attempt = self.fates[ix.at()].before + attempt;
         let about = (&self.batch.id, ix.number(), attempt);
         let read = answer.output.as_ref().ok().and_then(|it| it.read);
-        match answer.output.and_then(|output| self.claim(ix, output)) {
+        let claimed = answer.output.and_then(|output| self.claim(ix, output));
+        if claimed.is_err() {
+            self.streams.end(ix);
+        }
+        match claimed {
             Ok(judged) => {
                 let origin = &mut self.fates[ix.at()].origin;
                 origin.model = answer.model;
@@ -226,16 +251,8 @@ impl Work for Performance<'_> {
 
     fn observe(&mut self, command: &Command, wait: Option<Duration>) {
         let event = match *command {
-            Command::Start { task, attempt } => {
-                let attempt = self.fates[task.at()].before + attempt;
-                let task = &self.plan.tasks()[task.at()];
-                RunEvent::TaskStarted {
-                    batch: Arc::clone(&self.batch.id),
-                    task: Arc::clone(&task.id),
-                    agent: Arc::clone(&task.agent),
-                    attempt,
-                }
-            }
+            Command::Start { task, attempt } => self.begins(task, attempt),
+            Command::Ahead { task } => self.begins(task, 1),
             Command::Delay { .. } if self.is_recalling => return,
             Command::Delay { task, .. } => {
                 let fate = &self.fates[task.at()];
@@ -251,7 +268,7 @@ impl Work for Performance<'_> {
                     retry_in_ms: wait.map(|it| it.as_millis() as u64),
                 }
             }
-            Command::Drop { .. } => return,
+            Command::Drop { task } => return self.streams.end(task),
             Command::Settle { task, end } => {
                 self.fates[task.at()].end = Some(end);
                 self.put_aside(task);
@@ -269,7 +286,7 @@ impl Work for Performance<'_> {
 
 impl Performance<'_> {
     /// Takes an output in, if its files can get this task as their owner.
-    fn claim(&mut self, ix: TaskIx, output: Output) -> Result<Judged, Rejection> {
+    pub(super) fn claim(&mut self, ix: TaskIx, output: Output) -> Result<Judged, Rejection> {
         let paths: Vec<FilePath> = output.files.iter().map(|it| it.path.clone()).collect();
         let plan = self.plan;
         self.ledger.claim(ix.at(), &paths).map_err(|violations| {
@@ -311,6 +328,7 @@ impl Performance<'_> {
                 .with_context(|| format!("cannot write `{}`", files.named.outputs))?;
         }
         self.n_files[ix.at()] = files.len();
+        self.streams.settle(ix, &output);
         self.outputs.put(ix.at(), self.completed, output);
         self.completed += 1;
         self.fates[ix.at()].rejection = None;
@@ -363,6 +381,16 @@ impl Performance<'_> {
             _ if is_same_answer || !rejection.failure.is_worth_a_retry() => Retry::Never,
             Some(floor) => Retry::NotBefore(floor),
             None => Retry::Backoff,
+        }
+    }
+
+    fn begins(&self, ix: TaskIx, attempt: u32) -> RunEvent {
+        let task = &self.plan.tasks()[ix.at()];
+        RunEvent::TaskStarted {
+            batch: Arc::clone(&self.batch.id),
+            task: Arc::clone(&task.id),
+            agent: Arc::clone(&task.agent),
+            attempt: self.fates[ix.at()].before + attempt,
         }
     }
 

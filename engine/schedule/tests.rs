@@ -1,5 +1,6 @@
 //! Batches drawn as timelines, and steps written out.
 
+mod ahead;
 mod makespan;
 mod properties;
 mod rules;

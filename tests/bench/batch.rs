@@ -12,7 +12,7 @@ use std::{
 
 use mozaiks::{
     accept::{self, Terms},
-    agent::{Agent, Agents, Answer, Leave, Reply, Request, Witness},
+    agent::{Agent, Agents, Answer, Leave, Reply, Request, Streams, Witness},
     budget::Limit,
     compile::{self, Workflow},
     context::{Context, Json, Sees, View},
@@ -352,6 +352,7 @@ async fn attempt(view: View, task: usize) -> bool {
         prompt: Prompt::default(),
         view,
         invocation: None,
+        streams: Streams::default(),
         shape: None,
         tools: None,
         timeout: Duration::from_secs(600),

@@ -37,7 +37,8 @@ def heard_before(method):
 
 
 def greeting():
-    features = {"output_streaming": False, "input_streaming": False}
+    streams = HOW.startswith("streams")
+    features = {"output_streaming": streams and HOW != "streams_in", "input_streaming": streams and HOW != "streams_out"}
     if HOW in ("silent", "beats", "beats_on", "beats_aside"):
         features["heartbeat_interval_ms"] = 50
     acmp = {"version": "9.0.0" if HOW == "version" else "0.1.0", "role": "provider", "features": features}
@@ -90,6 +91,86 @@ NO_MESSAGES = {
 # What is answered when it is too late, by task.
 LATE = {}
 
+# Requests for tasks whose inputs come in chunks, and the chunks.
+INPUTS = {}
+
+
+def take_chunk(params):
+    if params["task_id"] not in INPUTS:
+        return
+    message, chunks, wire = INPUTS[params["task_id"]]
+    chunks.append(params)
+    if HOW == "streams_early":
+        wire.send({"id": message["id"], "result": result_of(message["params"], "hasty")})
+    elif params["final"]:
+        del INPUTS[params["task_id"]]
+        assert [it["seq"] for it in chunks] == list(range(len(chunks)))
+        stream(message, "".join(str(it["chunk"]["data"]) for it in chunks), wire)
+
+
+def result_of(params, text):
+    output = {"type": "text", "data": text}
+    result = {"task_id": params["task_id"], "output": output, "tokens_used": 7, "cost_cu": 0.001}
+    if params.get("proof_method"):
+        result["proof"] = {"method": params["proof_method"], "hash": hash_of(output)}
+    return result
+
+
+def stream(message, text, wire):
+    """Answers with the text in brackets; in chunks, if that is wanted."""
+    params, text = message["params"], f"[{text}]"
+    result = result_of(params, text)
+    if not params["stream"]:
+        wire.send({"id": message["id"], "result": result})
+        return
+    if HOW == "streams_refused":
+        wire.send({"id": message["id"], "error": {"code": -33007, "message": "not this capability"}})
+        return
+    pieces = [text[at : at + 3] for at in range(0, len(text), 3)]
+    chunks = [{"seq": seq, "chunk": {"type": "text", "data": it}, "final": False} for seq, it in enumerate(pieces)]
+    chunks[-1]["final"] = HOW not in ("streams_unfinished", "streams_on")
+    if HOW == "streams_gap":
+        del chunks[1]
+    elif HOW == "streams_twice":
+        chunks.insert(1, chunks[0])
+    elif HOW == "streams_after":
+        chunks.append({**chunks[-1], "seq": len(chunks)})
+    elif HOW == "streams_nothing":
+        chunks = []
+    elif HOW == "streams_other":
+        chunks[0]["chunk"]["data"] = "<<<"
+    is_lost = HOW == "streams_lost_once" and heard_before("acmp/invoke") == 1
+    for chunk in chunks:
+        wire.send({"method": "acmp/streamChunk", "params": {"task_id": params["task_id"], **chunk}})
+        if chunk["seq"] == 0 and (is_lost or HOW in ("streams", "streams_fails_late")):
+            # As soon as somebody has begun with it, which a log says.
+            meet()
+        if is_lost:
+            wire.close()
+            return
+    while HOW == "streams_on":
+        endless = {"task_id": params["task_id"], **chunks[0], "seq": len(chunks)}
+        wire.send({"method": "acmp/streamChunk", "params": endless})
+        chunks.append(None)
+    if HOW == "streams_fails_late":
+        wire.send({"id": message["id"], "error": {"code": -33099, "message": "after all"}})
+        return
+    if HOW not in ("streams_whole", "streams_other"):
+        del result["output"]
+        result["output_streamed"] = True
+    if HOW == "streams_false":
+        result["proof"]["hash"] = "sha256:00"
+    wire.send({"id": message["id"], "result": result})
+
+
+def meet():
+    folder = os.path.dirname(LOG)
+    for _ in range(1000):
+        for name in os.listdir(folder):
+            if name.startswith("heard-") and '"acmp/inputChunk"' in open(os.path.join(folder, name)).read():
+                return
+        time.sleep(0.005)
+
 
 def react(message, wire):
     """Says what there is to say of a message."""
@@ -102,12 +183,21 @@ def react(message, wire):
             wire.send({"id": message["id"], "result": greeting()})
     elif method == "acmp/invoke":
         invoke(message, params, wire)
+    elif method == "acmp/inputChunk":
+        take_chunk(params)
     elif method == "acmp/cancel" and params["task_id"] in LATE:
         late, result = LATE.pop(params["task_id"])
         late.send(result)
 
 
 def invoke(message, params, wire):
+    if HOW.startswith("streams"):
+        if params["input_stream"]:
+            INPUTS[params["task_id"]] = message, [], wire
+            wire.wait()
+        else:
+            stream(message, str(params["input"]["data"]), wire)
+        return
     result = {"id": message["id"], "result": answer(params)}
     beat = {"method": "acmp/heartbeat", "params": {"task_id": params["task_id"]}}
     if HOW in ERRORS:

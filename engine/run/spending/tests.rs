@@ -9,7 +9,7 @@ use tokio::{task::JoinSet, time::sleep};
 use super::*;
 use crate::{
     accept::{Failure, Rejection},
-    agent::{Agent, Answer, Leave, Question, Reply, Request, Witness},
+    agent::{Agent, Answer, Leave, Question, Reply, Request, Streams, Witness},
     compile::{self, tests::bundle},
     context::{Context, Sees},
     prompt::Prompt,
@@ -57,6 +57,7 @@ fn question(seconds: u32) -> Request {
         },
         view: Context::default().view(&Sees::All),
         invocation: None,
+        streams: Streams::default(),
         shape: None,
         tools: None,
         timeout: SECOND * seconds,

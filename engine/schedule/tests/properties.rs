@@ -34,7 +34,8 @@ proptest! {
                     Event::Rejected { task, retry: Retry::Never },
                 ];
                 // An answer is late unless an attempt is under way, and a wait is over late unless there is one.
-                let answers = answers.iter().filter(|_| !matches!(state, State::Running { .. }));
+                let is_under_way = matches!(state, State::Running { .. } | State::Ahead { .. });
+                let answers = answers.iter().filter(|_| !is_under_way);
                 let due = [Event::RetryDue { task }];
                 let due = due.iter().filter(|_| !matches!(state, State::Delayed { .. }));
                 for late in answers.chain(due) {
@@ -56,6 +57,19 @@ proptest! {
         let one_by_one = ends(1);
         prop_assert_eq!(&one_by_one, &ends(2));
         prop_assert_eq!(&one_by_one, &ends(10));
+    }
+}
+
+proptest! {
+    #![proptest_config(repeatable(3000))]
+
+    #[test]
+    fn l2_34_streams_decide_when_and_not_what(mut world in any_world(5)) {
+        world.policy.on_failure = OnFailure::Continue;
+        (world.deadline, world.cancel) = (None, None);
+        let streamed = ends(&simulate(&world));
+        world.graph = world.graph.with_streams(Vec::new());
+        prop_assert_eq!(streamed, ends(&simulate(&world)));
     }
 }
 

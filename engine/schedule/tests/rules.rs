@@ -12,6 +12,7 @@ use super::{
 enum Seen {
     Untouched,
     Running,
+    Ahead,
     /// Until then.
     Delayed(Duration),
     Dropped,
@@ -41,6 +42,7 @@ pub(crate) fn check_rules(world: &World, steps: &[Step]) -> Result<(), TestCaseE
         prop_assert!(next.is_none_or(|it| step.at <= it.at), "time goes on");
         match step.command {
             Command::Start { task, attempt } => watch.start(step.at, task, attempt)?,
+            Command::Ahead { task } => watch.go_ahead(task)?,
             Command::Delay {
                 task,
                 failures,
@@ -52,15 +54,17 @@ pub(crate) fn check_rules(world: &World, steps: &[Step]) -> Result<(), TestCaseE
             }
             Command::Drop { task } => {
                 let seen = watch.seen[task.at()];
-                prop_assert!(
-                    matches!(seen, Seen::Running | Seen::Delayed(_)),
-                    "{seen:?} is dropped"
-                );
-                watch.seen[task.at()] = Seen::Dropped;
+                watch.seen[task.at()] = match seen {
+                    Seen::Running | Seen::Delayed(_) => Seen::Dropped,
+                    // As if no attempt had been made.
+                    Seen::Ahead => Seen::Untouched,
+                    _ => return Err(TestCaseError::fail(format!("{seen:?} is dropped"))),
+                };
             }
             Command::Settle { task, end } => watch.settle(step.at, task, end)?,
         }
-        let running = watch.seen.iter().filter(|it| **it == Seen::Running).count();
+        let is_running = |it: &&Seen| matches!(it, Seen::Running | Seen::Ahead);
+        let running = watch.seen.iter().filter(is_running).count();
         let slots = world.policy.concurrency as usize;
         prop_assert!(running <= slots, "slots have a limit");
         if next.is_none_or(|it| it.at > step.at) {
@@ -121,6 +125,23 @@ impl Watch<'_> {
         Ok(())
     }
 
+    fn go_ahead(&mut self, task: TaskIx) -> Result<(), TestCaseError> {
+        let graph = &self.world.graph;
+        for need in graph.needs(task) {
+            let seen = self.seen[need.at()];
+            let is_met = match graph.stream(task) == Some(*need) {
+                true => matches!(seen, Seen::Running | Seen::Ahead),
+                false => seen == Seen::Ended(End::Completed),
+            };
+            prop_assert!(is_met, "{task:?} goes ahead while {need:?} is {seen:?}");
+        }
+        prop_assert!(graph.stream(task).is_some() && !self.stopped);
+        prop_assert_eq!(self.seen[task.at()], Seen::Untouched);
+        prop_assert!(self.fresh().next().is_none(), "what may start goes first");
+        self.seen[task.at()] = Seen::Ahead;
+        Ok(())
+    }
+
     fn delay(
         &self,
         task: TaskIx,
@@ -152,6 +173,7 @@ impl Watch<'_> {
     fn settle(&mut self, at: Duration, task: TaskIx, end: End) -> Result<(), TestCaseError> {
         let allowed = match (self.seen[task.at()], end) {
             (Seen::Running, End::Completed | End::Failed) => true,
+            (Seen::Ahead, End::Completed) => self.needs_are_met(task),
             (Seen::Untouched, End::Cancelled(_)) => true,
             (_, End::Cancelled(Cause::NeedsFailed(_))) => false,
             (Seen::Dropped, End::Cancelled(_)) => true,
@@ -160,6 +182,9 @@ impl Watch<'_> {
             _ => false,
         };
         prop_assert!(allowed, "{:?} ends as {:?}", self.seen[task.at()], end);
+        if self.seen[task.at()] == Seen::Ahead {
+            self.attempts[task.at()] = 1;
+        }
         self.seen[task.at()] = Seen::Ended(end);
         self.stopped |= match end {
             End::Completed | End::Cancelled(Cause::NeedsFailed(_)) => false,

@@ -43,7 +43,7 @@ impl World {
 
     /// Reads settings from the first line and a task from each other:
     /// `name: seconds of each attempt <- needs`. A rejected attempt has an `x` (to try again), an `x` and seconds (not
-    /// before those) or a `!` (never again) behind its seconds.
+    /// before those) or a `!` (never again) behind its seconds. A need that it streams has a `~` behind its name.
     pub(crate) fn parse(text: &str) -> World {
         let (settings, tasks) = text.split_once('\n').unwrap_or((text, ""));
         let mut names = Vec::new();
@@ -56,9 +56,21 @@ impl World {
             scripts.push(script.split_whitespace().map(Try::parse).collect());
             needs.push((name, needed));
         }
+        let bare: Vec<String> = needs.iter().map(|(_, it)| it.replace('~', "")).collect();
+        let tasks: Vec<_> = names
+            .iter()
+            .map(|it| &**it)
+            .zip(bare.iter().map(|it| &**it))
+            .collect();
+        let graph = TaskGraph::new(&connect(&tasks)).expect("drawn worlds have no cycles");
+        let stream = |(task, (_, written)): (TaskIx, &(&str, &str))| {
+            let at = written.split_whitespace().position(|it| it.ends_with('~'));
+            at.map(|at| graph.needs(task)[at])
+        };
+        let streams = graph.tasks().zip(&needs).map(stream).collect();
         let mut world = World {
+            graph: graph.clone().with_streams(streams),
             names,
-            graph: TaskGraph::new(&connect(&needs)).expect("drawn worlds have no cycles"),
             policy: Policy {
                 concurrency: 4,
                 retry_limit: 0,
@@ -110,6 +122,11 @@ impl Try {
         let takes = seconds(takes);
         Try { takes, rejected }
     }
+
+    /// When it is half way through, in milliseconds, which is what clocks can tell.
+    pub(crate) fn half(self) -> Duration {
+        Duration::from_millis(self.takes.as_millis() as u64 / 2)
+    }
 }
 
 fn seconds(text: &str) -> Duration {
@@ -125,20 +142,36 @@ pub(crate) fn simulate(world: &World) -> Vec<Step> {
 pub(crate) fn simulate_and(world: &World, mut then: impl FnMut(&mut Scheduler)) -> Vec<Step> {
     let mut scheduler = Scheduler::new(&world.graph, &world.policy);
     let mut steps = Vec::new();
+    // When what goes ahead has its output, which is held back until that of its stream is accepted.
+    let mut held: BTreeMap<TaskIx, Duration> = BTreeMap::new();
     // Of what happens at the same time, the batch is stopped first: as the driver does it.
     let mut agenda = BTreeMap::from([((Duration::ZERO, 0), Event::Begun)]);
     agenda.extend(world.cancel.map(|at| ((at, 1), Event::CancelRequested)));
     agenda.extend(world.deadline.map(|at| ((at, 2), Event::DeadlinePassed)));
     while let Some(((at, _), event)) = agenda.pop_first() {
         for command in scheduler.step(event) {
-            let (wait, answer) = match command {
+            let mut answers = Vec::new();
+            let wait = match command {
                 Command::Start { task, attempt } => {
                     let Try { takes, rejected } = world.attempt(task, attempt);
+                    if attempt == 1 {
+                        answers.extend(flows(world, task));
+                    }
                     let answer = match rejected {
                         None => Event::Accepted { task },
                         Some(retry) => Event::Rejected { task, retry },
                     };
-                    (None, Some((takes, answer)))
+                    answers.push((takes, answer));
+                    None
+                }
+                Command::Ahead { task } => {
+                    let Try { takes, rejected } = world.attempt(task, 1);
+                    answers.extend(flows(world, task));
+                    match rejected {
+                        None => drop(held.insert(task, at + takes)),
+                        Some(retry) => answers.push((takes, Event::Rejected { task, retry })),
+                    }
+                    None
                 }
                 Command::Delay {
                     task,
@@ -146,15 +179,34 @@ pub(crate) fn simulate_and(world: &World, mut then: impl FnMut(&mut Scheduler)) 
                     floor,
                 } => {
                     let wait = world.policy.backoff.span(failures).max(floor);
-                    (Some(wait), Some((wait, Event::RetryDue { task })))
+                    answers.push((wait, Event::RetryDue { task }));
+                    Some(wait)
                 }
-                // What is dropped stays on the agenda: its answer comes late, and must do no harm.
-                Command::Drop { .. } | Command::Settle { .. } => (None, None),
+                Command::Settle {
+                    task,
+                    end: End::Completed,
+                } => {
+                    let ahead = world.graph.streamed_by(task);
+                    let ahead = ahead.filter_map(|it| Some((it, held.remove(&it)?)));
+                    answers.extend(
+                        ahead.map(|(task, due)| (due.saturating_sub(at), Event::Accepted { task })),
+                    );
+                    None
+                }
+                // What went ahead may be attempted again, so its answer is kept away.
+                Command::Drop { task } if went_ahead(&steps, task) => {
+                    held.remove(&task);
+                    agenda.retain(|_, event| !is_of(world, task, *event));
+                    None
+                }
+                // What else is dropped stays on the agenda: its answer comes late, and must do no harm.
+                Command::Drop { .. } | Command::Settle { .. } => None,
             };
             steps.push(Step { at, command, wait });
             assert!(steps.len() < 100_000, "the batch does not end");
-            let key = |after| (at + after, steps.len() + 2);
-            agenda.extend(answer.map(|(after, event)| (key(after), event)));
+            for (nth, (after, event)) in answers.into_iter().enumerate() {
+                agenda.insert((at + after, (steps.len() + 2) * 100 + nth), event);
+            }
         }
         then(&mut scheduler);
     }
@@ -165,7 +217,33 @@ pub(crate) fn simulate_and(world: &World, mut then: impl FnMut(&mut Scheduler)) 
     steps
 }
 
-/// Draws a row for each task with a column for each second, `#` while it is attempted and `.` while it waits for
+/// Half way through, whoever streams a task can go ahead.
+fn flows(world: &World, task: TaskIx) -> impl Iterator<Item = (Duration, Event)> {
+    let after = world.attempt(task, 1).half();
+    let takers = world.graph.streamed_by(task);
+    takers.map(move |task| (after, Event::Flows { task }))
+}
+
+/// Whether what was last begun on a task went ahead.
+fn went_ahead(steps: &[Step], task: TaskIx) -> bool {
+    let begun = steps.iter().rev().find_map(|it| match it.command {
+        Command::Ahead { task: it } => (it == task).then_some(true),
+        Command::Start { task: it, .. } => (it == task).then_some(false),
+        _ => None,
+    });
+    begun == Some(true)
+}
+
+/// Whether an event is of an attempt on a task.
+fn is_of(world: &World, task: TaskIx, event: Event) -> bool {
+    match event {
+        Event::Accepted { task: it } | Event::Rejected { task: it, .. } => it == task,
+        Event::Flows { task: it } => world.graph.stream(it) == Some(task),
+        _ => false,
+    }
+}
+
+/// Draws a row for each task with a column for each second, `#` while it is attempted, `~` while it goes ahead, and `.` while it waits for
 /// its next attempt, and how it ended.
 pub(crate) fn draw(world: &World, steps: &[Step]) -> String {
     let column = |it: &Step| usize::try_from(it.at.as_secs()).expect("a short batch");
@@ -179,6 +257,7 @@ pub(crate) fn draw(world: &World, steps: &[Step]) -> String {
         for step in steps {
             let (task, next) = match step.command {
                 Command::Start { task, .. } => (task, '#'),
+                Command::Ahead { task } => (task, '~'),
                 Command::Delay { task, .. } => (task, '.'),
                 Command::Drop { task } | Command::Settle { task, .. } => (task, ' '),
             };
@@ -255,13 +334,19 @@ fn any_graph(n: usize) -> impl Strategy<Value = TaskGraph> {
         vec(vec(prop::bool::weighted(1.0 / f64::from(sparsity)), n), n)
     });
     let any_order = Just((0..n).collect::<Vec<_>>()).prop_shuffle();
-    (any_needs, any_order).prop_map(move |(needs, order)| {
+    let any_streams = vec(option::of(any::<prop::sample::Index>()), n);
+    (any_needs, any_order, any_streams).prop_map(move |(needs, order, streams)| {
         let needs_of = |task: usize| {
             let earlier = (0..n).filter(|it| order[*it] < order[task] && needs[task][*it]);
             earlier.map(TaskIx::new).collect()
         };
         let needs: Vec<Vec<TaskIx>> = (0..n).map(needs_of).collect();
-        TaskGraph::new(&needs).expect("needs go down in the shuffled order")
+        let graph = TaskGraph::new(&needs).expect("needs go down in the shuffled order");
+        let stream = |(needs, at): (&Vec<TaskIx>, Option<prop::sample::Index>)| {
+            at.filter(|_| !needs.is_empty()).map(|at| *at.get(needs))
+        };
+        let streams = needs.iter().zip(streams).map(stream).collect();
+        graph.with_streams(streams)
     })
 }
 
@@ -269,7 +354,8 @@ impl fmt::Debug for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for task in self.graph.tasks() {
             let (script, needs) = (&self.scripts[task.at()], self.graph.needs(task));
-            writeln!(f, "{task:?}: {script:?} <- {needs:?}")?;
+            let stream = self.graph.stream(task);
+            writeln!(f, "{task:?}: {script:?} <- {needs:?}, streams {stream:?}")?;
         }
         let World {
             policy,
