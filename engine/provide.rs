@@ -1,9 +1,14 @@
 //! Serves the capabilities of a workflow's agents over ACMP: the provider's side of connections.
 //!
 //! **Invariant:** a task is carried out once, however often and over however many connections it is asked for, as long as its result is remembered.
-//! **Invariant:** what buyers can make it hold is bounded: connections, tasks under way, results remembered.
+//! **Invariant:** what buyers can make it hold is bounded: connections, tasks under way, results on their way or remembered. Those at one address get no more than a share of it.
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use tokio::{net::TcpListener, sync::Semaphore, task::JoinSet, time::sleep};
@@ -19,10 +24,12 @@ use crate::{
 mod connection;
 mod network;
 mod patience;
+mod peers;
 mod places;
 mod tasks;
 mod work;
 
+use peers::Peers;
 use places::Places;
 use tasks::Tasks;
 
@@ -53,6 +60,8 @@ pub struct Limits {
     pub patience: Duration,
     /// How large the tasks under way may be together.
     pub open_bytes: usize,
+    /// How large results may be together that were sent and not taken yet.
+    pub unsent_bytes: usize,
 }
 
 impl Default for Limits {
@@ -70,6 +79,7 @@ impl Default for Limits {
             grace: Duration::from_secs(10),
             patience: Duration::from_secs(30),
             open_bytes: 512 << 20,
+            unsent_bytes: 128 << 20,
         }
     }
 }
@@ -114,7 +124,11 @@ impl Provider {
         Arc::new(Provider {
             served: served.collect(),
             tasks: Tasks::new(&limits),
-            places: Places::new(limits.connections, limits.partial_bytes),
+            places: Places::new(
+                limits.connections,
+                limits.partial_bytes,
+                Peers::new(&limits),
+            ),
             running: Semaphore::new(limits.running),
             limits,
             token,
@@ -126,7 +140,8 @@ impl Provider {
 
     /// Serves the one buyer at the other end of a link, until it is gone or `stop`.
     pub async fn serve(self: &Arc<Provider>, link: Link, stop: &CancellationToken) {
-        if let Some(place) = self.places.enter() {
+        let nowhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        if let Some(place) = self.places.enter(nowhere, false) {
             connection::serve(self, link, &place, stop).await;
         }
     }
@@ -146,13 +161,13 @@ impl Provider {
                 () = stop.cancelled() => break,
                 Some(_) = connections.join_next() => (),
                 accepted = listener.accept() => {
-                    let Ok((stream, _)) = accepted else {
+                    let Ok((stream, address)) = accepted else {
                         // One that is gone already is nobody's trouble; where there is no room for a file, there may be
                         // later.
                         sleep(BREATH).await;
                         continue;
                     };
-                    let Some(place) = self.places.enter() else { continue };
+                    let Some(place) = self.places.enter(address.ip(), true) else { continue };
                     let (provider, stop) = (Arc::clone(self), stop.clone());
                     connections.spawn(async move {
                         network::welcome(&provider, stream, &place, &stop).await;

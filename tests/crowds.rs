@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::{
     acmp::{Carrier, SERVED, Serving, answers, invoke},
-    harness::Project,
+    harness::{Project, until},
 };
 
 const TOKEN: &str = "open sesame";
@@ -198,4 +198,37 @@ fn whoever_was_let_in_and_does_nothing_makes_room_and_nonsense_is_refused() {
         open.push((0..crowd()).map(come).collect::<Vec<_>>());
         is_served(&serving, kind);
     }
+}
+
+/// Elsewhere not all of 127.0.0.0/8 is this machine.
+#[cfg(target_os = "linux")]
+#[test]
+fn buyers_at_one_address_cannot_keep_others_out_with_tasks() {
+    let project = Project::of(SERVED);
+    let serving = Serving::start(&project, Some(TOKEN));
+    let sleepers = (0..crowd()).map(|ix| {
+        let text = invoke(1, &format!("task_{ix}"), "sleep").to_string();
+        websocket(
+            &serving.port,
+            &frame(0x81, text.len() as u64, text.as_bytes()),
+        )
+    });
+    let _sleepers: Vec<TcpStream> = sleepers.collect();
+    let asleep = || fs::read_to_string(project.path("asleep")).unwrap_or_default();
+    // So many of its tasks are carried out at once, and the others wait.
+    until("its share is busy", || asleep().lines().count() >= 56);
+    for carrier in [Carrier::Websocket, Carrier::Http] {
+        let message = invoke(1, &format!("task_{carrier:?}"), "echo").to_string();
+        let (code, lines) = serving.buy_from("127.0.0.2", carrier, TOKEN, &[message]);
+        assert_eq!(code, Some(0), "{carrier:?}: {lines:?}");
+        assert_eq!(
+            answers(&lines)["1"]["result"]["output"]["data"]["said"],
+            "hi"
+        );
+    }
+    assert_eq!(asleep().lines().count(), 56);
+    // Whoever comes from there as well has to wait for one of them to end.
+    let message = invoke(1, "task_more", "echo").to_string();
+    let (code, lines) = serving.buy(TOKEN, &[message]);
+    assert_ne!(code, Some(0), "{lines:?}");
 }

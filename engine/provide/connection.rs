@@ -13,8 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Provider,
+    peers::Unsent,
     places::Place,
-    tasks::{Coming, New, Outcome},
+    tasks::{Coming, Done, New, Outcome},
     work::Task,
 };
 use crate::acmp::{
@@ -59,14 +60,16 @@ pub(super) async fn serve(
             message = link.incoming.recv() => {
                 let Some(Ok(text)) = message else { return };
                 place.held().take(text.len() + FRAMING);
-                match take(provider, &text, open.len()) {
+                match take(provider, &text, place, open.len()) {
                     Taken::Answer(answer) | Taken::Malformed(answer) => {
                         if link.outgoing.send(answer).await.is_err() {
                             return;
                         }
                     }
                     Taken::Task(asked) => {
-                        let waiting = wait(Arc::clone(provider), link.outgoing.clone(), asked);
+                        let unsent = Arc::clone(place.unsent());
+                        let outgoing = link.outgoing.clone();
+                        let waiting = wait(Arc::clone(provider), outgoing, unsent, asked);
                         let busy = place.work();
                         open.spawn(async move {
                             let _busy = busy;
@@ -84,10 +87,10 @@ pub(super) async fn serve(
 }
 
 /// Takes in a message of a buyer who has so many tasks open.
-pub(super) fn take(provider: &Arc<Provider>, text: &str, open: usize) -> Taken {
+pub(super) fn take(provider: &Arc<Provider>, text: &str, place: &Place, open: usize) -> Taken {
     match Message::parse(text) {
         Ok(Message::Request { id, method, params }) if method == "acmp/invoke" => {
-            match invoke(provider, &params, open) {
+            match invoke(provider, &params, place, open) {
                 Ok((task_id, coming)) => Taken::Task(Asked {
                     id,
                     task_id,
@@ -148,6 +151,7 @@ fn known(provider: &Provider, method: &str) -> Outcome {
 fn invoke(
     provider: &Arc<Provider>,
     params: &Value,
+    place: &Place,
     open: usize,
 ) -> Result<(String, Coming), Error> {
     let task = Task::read(provider, params)?;
@@ -157,7 +161,7 @@ fn invoke(
         return Err(Error::new(wire::INTERNAL, what).about(&id));
     }
     let bytes = params.to_string().len();
-    let entered = provider.tasks.enter(&id, bytes);
+    let entered = provider.tasks.enter(&id, bytes, place.peer());
     let full = || Error::new(wire::INTERNAL, "too much is under way").about(&id);
     let (coming, new) = entered.ok_or_else(full)?;
     if let Some(new) = new {
@@ -168,7 +172,12 @@ fn invoke(
 
 async fn carry_out(provider: Arc<Provider>, task: Task, new: New) {
     let id = task.id().to_owned();
-    let carried_out = AssertUnwindSafe(task.carry_out(&provider)).catch_unwind();
+    let carried_out = async {
+        // Others have room besides those who ask for very much.
+        let _share = new.peer.running.acquire().await;
+        task.carry_out(&provider).await
+    };
+    let carried_out = AssertUnwindSafe(carried_out).catch_unwind();
     let outcome = tokio::select! {
         outcome = carried_out => outcome.unwrap_or_else(|_| {
             Err(Error::new(wire::INTERNAL, "it broke inside the provider").about(&id))
@@ -181,8 +190,7 @@ async fn carry_out(provider: Arc<Provider>, task: Task, new: New) {
         Ok(result) => result.to_string().len(),
         Err(error) => error.message.len(),
     };
-    new.done.send_replace(Some(outcome));
-    provider.tasks.remember(&id, id.len() + bytes);
+    provider.tasks.end(&id, Done { outcome, bytes });
 }
 
 async fn is_done(coming: &mut Coming) {
@@ -191,7 +199,12 @@ async fn is_done(coming: &mut Coming) {
 }
 
 /// Answers when the task is done, and meanwhile says that it is under way.
-pub(super) async fn wait(provider: Arc<Provider>, outgoing: mpsc::Sender<String>, asked: Asked) {
+pub(super) async fn wait(
+    provider: Arc<Provider>,
+    outgoing: mpsc::Sender<String>,
+    unsent: Arc<Unsent>,
+    asked: Asked,
+) {
     let Asked {
         id,
         task_id,
@@ -202,8 +215,10 @@ pub(super) async fn wait(provider: Arc<Provider>, outgoing: mpsc::Sender<String>
             () = is_done(&mut coming) => {
                 // A result is not copied before there is room for it.
                 if let Ok(room) = outgoing.reserve().await {
+                    let bytes = coming.borrow().as_ref().map_or(0, |it| it.bytes);
+                    unsent.add(bytes).await;
                     let lost = || Err(Error::new(wire::INTERNAL, "it is lost").about(&task_id));
-                    let outcome = coming.borrow().clone();
+                    let outcome = coming.borrow().as_ref().map(|it| it.outcome.clone());
                     room.send(answer(id, outcome.unwrap_or_else(lost)));
                 }
                 return;

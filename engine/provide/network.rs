@@ -29,6 +29,7 @@ use super::{
     Provider,
     connection::{self, Asked, Taken},
     patience::Patient,
+    peers::Unsent,
     places::{Busy, Place},
 };
 use crate::acmp::link;
@@ -48,7 +49,7 @@ pub(super) async fn welcome(
     stop: &CancellationToken,
 ) {
     let _ = stream.set_nodelay(true);
-    let stream = Patient::new(stream, provider.limits.patience, Arc::clone(place.held()));
+    let stream = Patient::new(stream, provider.limits.patience, place);
     let (upgrades, mut upgraded) = mpsc::channel(1);
     let service = service_fn(|request| {
         let (provider, upgrades) = (Arc::clone(provider), upgrades.clone());
@@ -120,7 +121,7 @@ async fn respond(
     };
     place.held().take(usize::MAX);
     let busy = place.work();
-    match connection::take(provider, &text, 0) {
+    match connection::take(provider, &text, place, 0) {
         Taken::Answer(answer) => with(JSON, Full::from(answer).boxed_unsync()),
         Taken::Malformed(answer) => {
             let mut response = with(JSON, Full::from(answer).boxed_unsync());
@@ -129,11 +130,14 @@ async fn respond(
         }
         Taken::Noted => empty(StatusCode::ACCEPTED),
         Taken::Task(asked) if reads_events(&head.headers) => {
-            with(EVENTS, events(provider, asked, busy))
+            let unsent = Arc::clone(place.unsent());
+            with(EVENTS, events(provider, unsent, asked, busy))
         }
         Taken::Task(asked) => {
             let (outgoing, mut texts) = mpsc::channel(1);
-            let mut waiting = pin!(connection::wait(Arc::clone(provider), outgoing, asked));
+            let unsent = Arc::clone(place.unsent());
+            let waiting = connection::wait(Arc::clone(provider), outgoing, unsent, asked);
+            let mut waiting = pin!(waiting);
             let mut last = String::new();
             loop {
                 tokio::select! {
@@ -193,9 +197,9 @@ fn reads_events(headers: &HeaderMap) -> bool {
 }
 
 /// What is to be said of a task, each as an event. When nobody reads it any more, it ends.
-fn events(provider: &Arc<Provider>, asked: Asked, busy: Busy) -> Body {
+fn events(provider: &Arc<Provider>, unsent: Arc<Unsent>, asked: Asked, busy: Busy) -> Body {
     let (outgoing, texts) = mpsc::channel(1);
-    let waiting = connection::wait(Arc::clone(provider), outgoing, asked);
+    let waiting = connection::wait(Arc::clone(provider), outgoing, unsent, asked);
     let waiting = Box::pin(async move {
         let _busy = busy;
         waiting.await;

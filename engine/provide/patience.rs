@@ -13,7 +13,10 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-use super::places::Held;
+use super::{
+    peers::Unsent,
+    places::{Held, Place},
+};
 
 /// A stream that is broken when for so long nothing more of what is written was taken, or when more is held of what was
 /// read than may be.
@@ -23,15 +26,23 @@ pub(super) struct Patient<S> {
     /// Since when nothing is taken.
     waiting: Option<Pin<Box<Sleep>>>,
     held: Arc<Held>,
+    unsent: Arc<Unsent>,
 }
 
 impl<S> Patient<S> {
-    pub(super) fn new(stream: S, patience: Duration, held: Arc<Held>) -> Patient<S> {
+    pub(super) fn new(stream: S, patience: Duration, place: &Place) -> Patient<S> {
         Patient {
             stream,
             patience,
             waiting: None,
-            held,
+            held: Arc::clone(place.held()),
+            unsent: Arc::clone(place.unsent()),
+        }
+    }
+
+    fn took(&self, written: &Poll<io::Result<usize>>) {
+        if let Poll::Ready(Ok(bytes)) = written {
+            self.unsent.take(*bytes);
         }
     }
 
@@ -75,6 +86,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.took(&written);
         self.within(cx, written)
     }
 
@@ -84,6 +96,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.took(&written);
         self.within(cx, written)
     }
 
@@ -106,14 +119,14 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
-    use super::{super::places::Places, *};
+    use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn whoever_reads_slowly_is_served_and_whoever_does_not_read_is_not() {
         let patience = Duration::from_secs(10);
         let (ours, mut theirs) = duplex(4);
-        let place = Places::new(1, 0).enter().unwrap();
-        let mut ours = Patient::new(ours, patience, Arc::clone(place.held()));
+        let place = Place::alone();
+        let mut ours = Patient::new(ours, patience, &place);
         let slow = async {
             let mut read = [0; 4];
             for _ in 0..5 {

@@ -1,10 +1,11 @@
-//! Who is connected, and who has to go where there is no room.
+//! Who is connected, and who has to go where there is no room, or none for more from the same address.
 //!
 //! **Invariant:** nobody whose task is under way has to go, and nobody who was let in for somebody who was not.
 //! **Invariant:** what was read of messages that are not whole yet is bounded for all together.
 
 use std::{
     collections::BTreeMap,
+    net::IpAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -13,6 +14,8 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
+use super::peers::{Peer, Peers, Unsent, share};
+
 /// So many connections, and no more.
 pub(super) struct Places {
     most: usize,
@@ -20,6 +23,7 @@ pub(super) struct Places {
     most_bytes: usize,
     /// What is held by all.
     held: Arc<AtomicUsize>,
+    peers: Peers,
 }
 
 #[derive(Default)]
@@ -30,6 +34,7 @@ struct Taken {
 }
 
 struct Taker {
+    peer: Arc<Peer>,
     /// Tasks and requests under way.
     busy: usize,
     is_let_in: bool,
@@ -43,6 +48,8 @@ pub(super) struct Place {
     id: u64,
     lost: CancellationToken,
     held: Arc<Held>,
+    peer: Arc<Peer>,
+    unsent: Arc<Unsent>,
 }
 
 /// What was read at one place, and nothing was done about yet.
@@ -62,21 +69,27 @@ pub(super) struct Busy {
 
 impl Places {
     /// For so many, and so many bytes of messages that are not whole.
-    pub(super) fn new(most: usize, most_bytes: usize) -> Arc<Places> {
+    pub(super) fn new(most: usize, most_bytes: usize, peers: Peers) -> Arc<Places> {
         Arc::new(Places {
             most,
             taken: Mutex::default(),
             most_bytes,
             held: Arc::default(),
+            peers,
         })
     }
 
-    /// A place for somebody who has come. Where there is none, whoever has had nothing to do for the longest time loses
-    /// theirs, those first that were never let in. None if all have something to do.
-    pub(super) fn enter(self: &Arc<Places>) -> Option<Place> {
+    /// A place for somebody who has come from there. Where there is none, whoever has had nothing to do for the longest time loses
+    /// theirs, those first that were never let in; only those of the same address where that has its share. None if all have something to do.
+    pub(super) fn enter(self: &Arc<Places>, from: IpAddr, is_seen: bool) -> Option<Place> {
+        let peer = self.peers.at(from);
         let mut taken = self.taken();
-        if taken.places.len() >= self.most {
-            let idle = taken.places.iter().filter(|(_, it)| it.busy == 0);
+        let of_peer = |it: &Taker| Arc::ptr_eq(&it.peer, &peer);
+        let number = taken.places.values().filter(|it| of_peer(it)).count();
+        let has_share = number >= share(self.most);
+        if has_share || taken.places.len() >= self.most {
+            let may_go = |it: &Taker| it.busy == 0 && (!has_share || of_peer(it));
+            let idle = taken.places.iter().filter(|(_, it)| may_go(it));
             let first = idle.min_by_key(|(_, it)| (it.is_let_in, it.last));
             let first = *first?.0;
             if let Some(taker) = taken.places.remove(&first) {
@@ -86,6 +99,7 @@ impl Places {
         let lost = CancellationToken::new();
         let id = taken.tick();
         let taker = Taker {
+            peer: Arc::clone(&peer),
             busy: 0,
             is_let_in: false,
             last: id,
@@ -93,6 +107,8 @@ impl Places {
         };
         taken.places.insert(id, taker);
         Some(Place {
+            unsent: self.peers.unsent(&peer, is_seen),
+            peer,
             places: Arc::clone(self),
             id,
             lost,
@@ -152,6 +168,14 @@ impl Drop for Held {
 impl Place {
     pub(super) fn held(&self) -> &Arc<Held> {
         &self.held
+    }
+
+    pub(super) fn peer(&self) -> &Arc<Peer> {
+        &self.peer
+    }
+
+    pub(super) fn unsent(&self) -> &Arc<Unsent> {
+        &self.unsent
     }
 
     pub(super) fn let_in(&self) {

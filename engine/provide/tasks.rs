@@ -2,21 +2,30 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::Relaxed},
 };
 
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::Limits;
-use crate::acmp::wire::Error;
+use super::{
+    Limits,
+    peers::{Peer, share},
+};
+use crate::acmp::wire::{self, Error};
 
 /// What came of a task.
 pub(super) type Outcome = Result<Value, Error>;
 
+/// The same, and how large it is.
+pub(super) struct Done {
+    pub(super) outcome: Outcome,
+    pub(super) bytes: usize,
+}
+
 /// Who waits for a task learns of its outcome.
-pub(super) type Coming = watch::Receiver<Option<Outcome>>;
+pub(super) type Coming = watch::Receiver<Option<Done>>;
 
 /// The tasks of all connections, by id.
 pub(super) struct Tasks {
@@ -37,15 +46,16 @@ struct Known {
 }
 
 struct Task {
-    coming: Coming,
+    done: watch::Sender<Option<Done>>,
     cancel: CancellationToken,
     bytes: usize,
+    peer: Arc<Peer>,
 }
 
 /// A task that nobody has asked for before.
 pub(super) struct New {
-    pub(super) done: watch::Sender<Option<Outcome>>,
     pub(super) cancel: CancellationToken,
+    pub(super) peer: Arc<Peer>,
 }
 
 impl Tasks {
@@ -64,31 +74,48 @@ impl Tasks {
     }
 
     /// What is to come of a task of so many bytes. If it is new, whoever asked has to carry it out. None if there is no
-    /// room for it.
-    pub(super) fn enter(&self, id: &str, bytes: usize) -> Option<(Coming, Option<New>)> {
+    /// room for it, or none for more from there.
+    pub(super) fn enter(
+        &self,
+        id: &str,
+        bytes: usize,
+        peer: &Arc<Peer>,
+    ) -> Option<(Coming, Option<New>)> {
         let mut known = self.known();
         if let Some(task) = known.tasks.get(id) {
-            return Some((task.coming.clone(), None));
+            return Some((task.done.subscribe(), None));
         }
-        if known.open_bytes.saturating_add(bytes) > self.most_open_bytes {
+        let of_peer = peer.open_bytes.load(Relaxed).saturating_add(bytes);
+        let of_all = known.open_bytes.saturating_add(bytes);
+        if of_all > self.most_open_bytes || of_peer > share(self.most_open_bytes) {
             return None;
         }
-        known.open_bytes += bytes;
+        known.open_bytes = of_all;
+        // It changes under the lock alone.
+        peer.open_bytes.store(of_peer, Relaxed);
         let (done, coming) = watch::channel(None);
         let cancel = CancellationToken::new();
         let task = Task {
-            coming: coming.clone(),
+            done,
             cancel: cancel.clone(),
             bytes,
+            peer: Arc::clone(peer),
         };
         known.tasks.insert(id.to_owned(), task);
-        Some((coming, Some(New { done, cancel })))
+        let peer = Arc::clone(peer);
+        Some((coming, Some(New { cancel, peer })))
     }
 
-    /// Takes note that a task of so many bytes is done. The oldest are forgotten where there are too many.
-    pub(super) fn remember(&self, id: &str, bytes: usize) {
+    /// A task is done. The oldest results are forgotten where there are too many, also if somebody still waits to take them.
+    pub(super) fn end(&self, id: &str, done: Done) {
         let mut known = self.known();
-        known.open_bytes -= known.tasks.get(id).map_or(0, |it| it.bytes);
+        let bytes = id.len() + done.bytes;
+        if let Some(task) = known.tasks.get(id) {
+            let open = task.bytes;
+            task.peer.open_bytes.fetch_sub(open, Relaxed);
+            task.done.send_replace(Some(done));
+            known.open_bytes -= open;
+        }
         known.done.push_back((id.to_owned(), bytes));
         known.bytes += bytes;
         while known.done.len() > self.most || known.bytes > self.most_bytes {
@@ -96,7 +123,9 @@ impl Tasks {
                 return;
             };
             known.bytes -= bytes;
-            known.tasks.remove(&oldest);
+            if let Some(task) = known.tasks.remove(&oldest) {
+                task.done.send_replace(Some(forgotten(&oldest)));
+            }
         }
     }
 
@@ -107,3 +136,15 @@ impl Tasks {
         }
     }
 }
+
+/// What is there for whoever has not taken a result in time.
+fn forgotten(id: &str) -> Done {
+    let what = "its result was not taken, and there was no room to keep it";
+    Done {
+        outcome: Err(Error::new(wire::INTERNAL, what).about(id)),
+        bytes: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

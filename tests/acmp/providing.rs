@@ -73,10 +73,21 @@ impl Serving {
         token: &str,
         messages: &[String],
     ) -> (Option<i32>, Vec<String>) {
+        self.buy_from("127.0.0.1", carrier, token, messages)
+    }
+
+    /// As a buyer does that comes from an address.
+    pub(crate) fn buy_from(
+        &self,
+        source: &str,
+        carrier: Carrier,
+        token: &str,
+        messages: &[String],
+    ) -> (Option<i32>, Vec<String>) {
         let peer = home().join("tests/peers/buyer.py");
         let mut buyer = Command::new("python3")
             .arg(peer)
-            .args([carrier.name(), "127.0.0.1", &self.port, token])
+            .args([carrier.name(), "127.0.0.1", &self.port, token, source])
             .stdin(process::Stdio::piped())
             .stdout(process::Stdio::piped())
             .spawn()

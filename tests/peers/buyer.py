@@ -1,6 +1,6 @@
 """An ACMP buyer over a WebSocket or Streamable HTTP, written from the specifications: MCP, JSON-RPC and ACMP.
 
-Reads messages, one JSON object a line, and prints what comes back, until as many answers have come as were asked for.
+A fifth argument is the address it comes from. Reads messages, one JSON object a line, and prints what comes back, until as many answers have come as were asked for.
 """
 
 import http.client
@@ -14,6 +14,7 @@ sys.dont_write_bytecode = True
 import websocket
 
 KIND, HOST, PORT, TOKEN = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+SOURCE = (sys.argv[5], 0) if sys.argv[5:] else None
 AUTHORIZATION = {} if TOKEN == "-" else {"Authorization": f"Bearer {TOKEN}"}
 PRINTING = threading.Lock()
 
@@ -32,7 +33,7 @@ def wants_answer(line):
 
 
 def over_websocket(lines):
-    stream = socket.create_connection((HOST, PORT), timeout=30)
+    stream = socket.create_connection((HOST, PORT), timeout=30, source_address=SOURCE)
     headers = [f"{name}: {value}" for name, value in AUTHORIZATION.items()]
     status = websocket.connect(stream, f"{HOST}:{PORT}", headers)
     if " 101 " not in status:
@@ -54,7 +55,7 @@ def over_websocket(lines):
 
 def post(line, begun):
     """One message, and all that is said in response. The next one may be sent when this one is taken in."""
-    connection = http.client.HTTPConnection(HOST, PORT, timeout=30)
+    connection = http.client.HTTPConnection(HOST, PORT, timeout=30, source_address=SOURCE)
     headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
                "MCP-Protocol-Version": "2025-06-18", **AUTHORIZATION}
     connection.request("POST", "/", line.encode(), headers)

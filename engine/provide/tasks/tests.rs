@@ -1,0 +1,56 @@
+use std::net::Ipv4Addr;
+
+use serde_json::{Value, json};
+
+use super::{super::peers::Peers, *};
+
+fn done(bytes: usize) -> Done {
+    Done {
+        outcome: Ok(json!("x")),
+        bytes,
+    }
+}
+
+fn shown(coming: &Coming) -> Option<Result<Value, String>> {
+    let coming = coming.borrow();
+    let done = coming.as_ref()?;
+    Some(done.outcome.clone().map_err(|it| it.message))
+}
+
+#[test]
+fn what_is_not_taken_is_not_kept_for_ever() {
+    let limits = Limits {
+        remembered_bytes: 100,
+        ..Limits::default()
+    };
+    let (tasks, peers) = (Tasks::new(&limits), Peers::new(&limits));
+    let peer = peers.at(Ipv4Addr::LOCALHOST.into());
+    let mut enter = |id: &str| tasks.enter(id, 1, &peer).expect("there is room").0;
+    let [a, b] = ["a", "b"].map(&mut enter);
+    assert_eq!(shown(&a), None);
+    tasks.end("a", done(50));
+    assert_eq!(shown(&a), Some(Ok(json!("x"))));
+    tasks.end("b", done(50));
+    // Whoever waits learns it, and asks anew.
+    assert!(shown(&a).is_some_and(|it| it.is_err_and(|it| it.contains("not taken"))));
+    assert_eq!(shown(&b), Some(Ok(json!("x"))));
+    assert_eq!(shown(&enter("a")), None);
+    assert_eq!(shown(&enter("b")), Some(Ok(json!("x"))));
+}
+
+#[test]
+fn tasks_from_one_address_leave_room_for_those_from_others() {
+    let limits = Limits {
+        open_bytes: 80,
+        ..Limits::default()
+    };
+    let (tasks, peers) = (Tasks::new(&limits), Peers::new(&limits));
+    let [here, there] = [1, 2].map(|it| peers.at(Ipv4Addr::new(192, 0, 2, it).into()));
+    let enters = |id: &str, bytes: usize, peer| tasks.enter(id, bytes, peer).is_some();
+    assert!(enters("a", 60, &here) && !enters("b", 11, &here) && enters("b", 10, &here));
+    assert!(!enters("c", 11, &there) && enters("c", 10, &there));
+    // What is known already needs no room.
+    assert!(enters("a", 60, &there));
+    tasks.end("a", done(1));
+    assert!(enters("d", 60, &here));
+}
