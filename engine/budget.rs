@@ -5,7 +5,7 @@
 //! **Invariant:** no call is granted that, as far as it was estimated, could go beyond a limit. So what is spent is
 //! above a limit by no more than what calls under way used above their estimates.
 
-use std::fmt;
+use std::{cmp::Ordering, fmt};
 
 use serde::{Deserialize, Serialize};
 
@@ -302,7 +302,18 @@ impl Account {
             return;
         }
         let (used, whose) = (self.used(what), &self.whose);
-        let message = format!("the budget of {whose} is nearly reached: {used}");
+        let (spent, limit) = (&self.spent, &self.limit);
+        let compared = match what {
+            What::Tokens => limit.tokens.map(|it| spent.tokens.cmp(&it)),
+            What::Cost => limit.cost.and_then(|it| spent.cost.partial_cmp(&it)),
+            What::Cu => limit.cu.and_then(|it| spent.cu.partial_cmp(&it)),
+        };
+        let how = match compared {
+            Some(Ordering::Greater) => "exceeded",
+            Some(Ordering::Equal) => "reached",
+            _ => "nearly reached",
+        };
+        let message = format!("the budget of {whose} is {how}: {used}");
         self.warning = Some(Message(message));
     }
 

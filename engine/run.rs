@@ -137,7 +137,7 @@ pub async fn workflow(
         batches: BTreeMap::new(),
         last_answer: None,
         called: BTreeSet::new(),
-        why: None,
+        why: BTreeMap::new(),
     };
     let Err(stop) = run.turns(hear).await;
     let (status, reason, faults) = run.judge(stop)?;
@@ -182,6 +182,8 @@ enum Stop {
     BadPlan {
         batch: Arc<str>,
         faults: Vec<Diagnostic>,
+        /// Whether its planner was asked again, and answered as before.
+        is_same: bool,
     },
     Cancelled,
     Deadline(String),
@@ -234,8 +236,8 @@ struct Run<'a> {
     last_answer: Option<(Arc<str>, Json)>,
     /// The tools that were called in this turn.
     called: BTreeSet<String>,
-    /// What went wrong in the DAG that the run is.
-    why: Option<String>,
+    /// What went wrong in each batch in which anything did.
+    why: BTreeMap<String, String>,
 }
 
 /// What a turn brought.
@@ -352,8 +354,9 @@ impl Run<'_> {
                 results,
                 status,
                 stop,
-                ..
+                why,
             } = done;
+            self.note_why(&batch.id, why);
             self.context.set(&batch.context_key, results);
             self.context.set(&batch.status_key, json!(status.as_str()));
             self.batches.insert(batch.id.to_string(), status);

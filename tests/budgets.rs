@@ -103,7 +103,7 @@ fn a_run_stops_at_its_budget_and_goes_on_with_a_larger_one() {
         expect![[r#"
             exit 4, budget: the budget of the run is reached: 450 of 450 tokens are used
             {"input_tokens":280,"output_tokens":170,"cached_input_tokens":40,"cost":580.0}
-             warning   the budget of the run is nearly reached: 450 of 450 tokens are used
+             warning   the budget of the run is reached: 450 of 450 tokens are used
         "#]],
     );
     let again = project.run(&["resume", "--json"]);
@@ -112,7 +112,7 @@ fn a_run_stops_at_its_budget_and_goes_on_with_a_larger_one() {
         expect![[r#"
             exit 4, budget: the budget of the run is reached: 450 of 450 tokens are used
             {"input_tokens":280,"output_tokens":170,"cached_input_tokens":40,"cost":580.0}
-             warning   the budget of the run is nearly reached: 450 of 450 tokens are used
+             warning   the budget of the run is reached: 450 of 450 tokens are used
         "#]],
     );
     let larger = project.run(&["resume", "--budget-tokens", "700", "--json"]);
@@ -201,7 +201,7 @@ fn a_planner_is_paid_too() {
         expect![[r#"
             exit 4, budget: the budget of the run is reached: 50 of 50 tokens are used
             {"input_tokens":40,"output_tokens":10,"cached_input_tokens":0,"cost":60.0}
-             warning   the budget of the run is nearly reached: 50 of 50 tokens are used
+             warning   the budget of the run is reached: 50 of 50 tokens are used
         "#]],
     );
 }
@@ -220,6 +220,14 @@ fn a_budget_in_money_is_refused_where_a_price_is_missing() {
         !project.path(".mozaiks/journal.sqlite").exists(),
         "nothing was begun"
     );
+}
+
+#[test]
+fn a_budget_of_nothing_is_none() {
+    let ran = project("", "").run(&["W", "--budget-tokens", "0"]);
+    assert_eq!(ran.code, 2);
+    let why = "it is not a whole number from 1 on";
+    assert!(ran.stderr.contains(why), "{}", ran.stderr);
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod crash;
 mod crowds;
 mod dags;
 mod diagnostics;
+mod endings;
 mod examples;
 mod given;
 mod harness;

@@ -302,7 +302,7 @@ fn what_was_under_way_is_made_again_unless_somebody_wants_to_look_first() {
         &project,
         &["resume", "--in-flight", "fail"],
         expect![[r#"
-            2: error[MZ604]: attempt 1 on task number 1 of batch `work` was under way when run `RUN` stopped
+            2: error[MZ604]: attempt 1 on task `a` of batch `work` was under way when run `RUN` stopped
              |
              = help: look whether it did what it was to do; without `--in-flight fail` it is made again"#]],
     );

@@ -91,7 +91,7 @@ fn what_may_be_had_for_nothing_is_there_to_the_end() {
     ]
     .assert_eq(&reached.unwrap_or_default());
     let warnings: Vec<String> = ledger.warnings().iter().map(ToString::to_string).collect();
-    expect!["the budget of the run is nearly reached: 0.5 of 0.5 CU are spent"]
+    expect!["the budget of the run is reached: 0.5 of 0.5 CU are spent"]
         .assert_eq(&warnings.join("\n"));
 }
 

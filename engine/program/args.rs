@@ -192,7 +192,7 @@ pub(super) struct Session {
     #[arg(long, value_name = "FILE")]
     pub(super) events: Option<PathBuf>,
     /// The most tokens that the run may use, all its sessions together
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = tokens)]
     pub(super) budget_tokens: Option<NonZeroU64>,
     /// The most money that the run may spend, all its sessions together, in the currency of the prices
     #[arg(long, value_name = "X", value_parser = money)]
@@ -223,6 +223,12 @@ impl Session {
             cu: self.budget_cu,
         }
     }
+}
+
+/// A number of tokens that something can be asked with.
+fn tokens(text: &str) -> Result<NonZeroU64, String> {
+    text.parse()
+        .map_err(|_| "it is not a whole number from 1 on".to_owned())
 }
 
 /// An amount of money that something can be bought for.

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{
     Faults,
     args::{self, InFlight},
+    history::history,
     places, project, refuse,
     session::{self, Header, Ready, unpriced},
     tape::{self, Tape},
@@ -115,10 +116,14 @@ pub(super) fn go_on(
         return refuse(&unpriced, common);
     }
     if how.in_flight == InFlight::Fail && !in_flight.is_empty() {
+        let history = history(&journal, &run)?;
         let faults = in_flight.iter().map(|it| {
-            let task = it.task + 1;
+            let batches = history.turns.iter().flat_map(|it| &it.batches);
+            let batch = batches.rev().find(|batch| *batch.id == *it.batch);
+            let task = batch.and_then(|batch| batch.tasks.get(it.task as usize));
+            let task = task.map_or_else(|| format!("number {}", it.task + 1), |it| format!("`{}`", it.id));
             let message = format!(
-                "attempt {} on task number {task} of batch `{}` was under way when run `{}` stopped",
+                "attempt {} on task {task} of batch `{}` was under way when run `{}` stopped",
                 it.attempt, it.batch, run.id
             );
             let help = "look whether it did what it was to do; without `--in-flight fail` it is made again";

@@ -424,6 +424,11 @@ fn finish(
     }
     if can_go_on {
         writeln!(err, "{to_go_on}")?;
+    } else if code != 0 {
+        writeln!(
+            err,
+            "for more: mozaiks-run show {id}, or one of its tasks with --task ID"
+        )?;
     }
     Ok(code)
 }

@@ -214,8 +214,15 @@ fn of_batch(event: &RunEvent) -> Said {
             failed,
             cancelled,
         } => {
+            let (how, cancelled_are) = match *status {
+                "waiting" => ("waits for a person", "open"),
+                "budget" => ("is stopped by its budget", "open"),
+                "deadline" => ("is out of time", "open"),
+                "cancelled" => ("is stopped", "open"),
+                other => (other, "cancelled"),
+            };
             let text = format!(
-                "{} {status}: {completed} completed, {failed} failed, {cancelled} cancelled",
+                "{} {how}: {completed} completed, {failed} failed, {cancelled} {cancelled_are}",
                 inert(batch)
             );
             (Level::Normal, "batch", text)

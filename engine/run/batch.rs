@@ -132,7 +132,10 @@ impl Run<'_> {
         self.done.1 += work.fates.len();
         let ended = RunEvent::BatchEnded {
             batch: Arc::clone(&batch.id),
-            status: results::word(status),
+            status: match (status, &waiting) {
+                (Status::Cancelled, Some(_)) => Status::Waiting.as_str(),
+                (it, _) => it.as_str(),
+            },
             completed,
             failed: count(|it| *it == End::Failed),
             cancelled: count(|it| matches!(it, End::Cancelled(_))),

@@ -18,7 +18,7 @@ impl Run<'_> {
         self.context
             .set(&batch.status_key, json!(done.status.as_str()));
         self.last_answer = Some((Arc::clone(&batch.id), done.results));
-        self.why = done.why;
+        self.note_why(&batch.id, done.why);
         Ok(done.stop.unwrap_or(Stop::Complete))
     }
 }

@@ -58,6 +58,20 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Keeps what went wrong in a batch, until the batch runs again.
+    pub(super) fn note_why(&mut self, batch: &Arc<str>, why: Option<String>) {
+        match why {
+            Some(why) => self.why.insert(batch.to_string(), why),
+            None => self.why.remove(&**batch),
+        };
+    }
+
+    /// What went wrong in the batch that ended worst.
+    pub(super) fn why(&self) -> Option<&str> {
+        let worst = self.batches.iter().max_by_key(|it| it.1)?;
+        self.why.get(worst.0).map(String::as_str)
+    }
+
     /// The status of the whole run: that of its worst batch, unless something else ended it.
     pub(super) fn judge(
         &self,
@@ -71,7 +85,7 @@ impl Run<'_> {
             .unwrap_or(Status::Completed);
         Ok(match stop {
             Stop::Broken(error) => return Err(error),
-            Stop::Complete => (worst, self.why.clone(), Vec::new()),
+            Stop::Complete => (worst, self.why().map(str::to_owned), Vec::new()),
             Stop::Failed(reason) => {
                 let status = match worst {
                     Status::Partial | Status::CompletedWithErrors
@@ -83,9 +97,18 @@ impl Run<'_> {
                 };
                 (status, Some(reason), Vec::new())
             }
-            Stop::BadPlan { batch, faults } => {
-                let reason =
-                    format!("the plan of batch `{batch}` was refused, and nothing of it started");
+            Stop::BadPlan {
+                batch,
+                faults,
+                is_same,
+            } => {
+                let again = match is_same {
+                    true => ": its planner was asked again, and answered the same",
+                    false => "",
+                };
+                let reason = format!(
+                    "the plan of batch `{batch}` was refused, and nothing of it started{again}"
+                );
                 (Status::InvalidPlan, Some(reason), faults)
             }
             Stop::Cancelled => (

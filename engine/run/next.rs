@@ -18,6 +18,7 @@ impl Run<'_> {
         worst: Option<Status>,
         hear: Hear<'_>,
     ) -> Result<Arc<str>, Stop> {
+        let why = self.why().map_or_else(String::new, |it| format!(": {it}"));
         let unhandled = worst.filter(|it| *it != Status::Completed);
         if worst == Some(Status::Failed)
             && !self
@@ -26,7 +27,7 @@ impl Run<'_> {
                 .has_condition(agent, &self.context, &self.called)
         {
             return Err(Stop::Failed(format!(
-                "a batch of `{agent}` failed, and no transition of `{agent}` has a condition that holds then"
+                "a batch of `{agent}` failed{why}; no transition of `{agent}` has a condition that holds then"
             )));
         }
         match (self.next(agent, hear), unhandled) {
@@ -38,7 +39,7 @@ impl Run<'_> {
             (Next::User, _) => Ok(USER.into()),
             (Next::NoRule, _) if agent == USER => Ok(Arc::clone(before)),
             (Next::NoRule, Some(status)) => Err(Stop::Failed(format!(
-                "a batch of `{agent}` ended as `{}`, and no transition of `{agent}` handles that",
+                "a batch of `{agent}` ended as `{}`{why}; no transition of `{agent}` handles that",
                 status.as_str()
             ))),
             (Next::NoRule, None) => Err(Stop::Failed(format!("no transition of `{agent}` holds"))),

@@ -75,7 +75,7 @@ pub async fn ask_planner(
         batches: BTreeMap::new(),
         last_answer: None,
         called: BTreeSet::new(),
-        why: None,
+        why: BTreeMap::new(),
     };
     let mut hear = |_: &RunEvent| ();
     let planned = async {
@@ -169,9 +169,16 @@ impl Run<'_> {
                 report: report.clone(),
                 rounds_left,
             });
-            if rounds_left == 0 {
+            let refused = |faults, is_same| {
                 let batch = Arc::clone(&batch.id);
-                return Err(Stop::BadPlan { batch, faults });
+                Err(Stop::BadPlan {
+                    batch,
+                    faults,
+                    is_same,
+                })
+            };
+            if rounds_left == 0 {
+                return refused(faults, false);
             }
             rounds_left -= 1;
             self.round += 1;
@@ -183,8 +190,7 @@ impl Run<'_> {
             let agent = Arc::clone(&batch.trigger);
             let next = self.ask(&agent, Some(again), hear).await?;
             if next.text == spoken.text {
-                let batch = Arc::clone(&batch.id);
-                return Err(Stop::BadPlan { batch, faults });
+                return refused(faults, true);
             }
             *spoken = next;
             self.settle(&agent, &spoken.value).await?;

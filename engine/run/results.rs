@@ -13,6 +13,7 @@ use crate::{
     contract::task_batches::FailurePolicy,
     graph::TaskIx,
     plan::{Plan, Task},
+    prompt,
     schedule::{Cause, End},
 };
 
@@ -195,6 +196,9 @@ fn leaves(plan: &Plan, outputs: &Outputs) -> Json {
     all.end()
 }
 
+/// How much is told of what went wrong, in bytes.
+const MAX_WHY: usize = 500;
+
 /// What went wrong first in plan order, and how many tasks it went wrong with.
 pub(super) fn why(plan: &Plan, fates: &[Fate]) -> Option<String> {
     let all: Vec<(&Task, &Fate)> = plan.tasks().iter().zip(fates).collect();
@@ -203,7 +207,8 @@ pub(super) fn why(plan: &Plan, fates: &[Fate]) -> Option<String> {
     let (why, end) = match (ended(End::Failed).next(), ended(withdrawn).next()) {
         (Some((task, fate)), _) => {
             let why = fate.rejection.as_ref().map(|it| it.to_string());
-            let why = format!("task `{}` failed: {}", task.id, why.unwrap_or_default());
+            let why = prompt::cut(&why.unwrap_or_default(), MAX_WHY);
+            let why = format!("task `{}` failed: {why}", task.id);
             (why, End::Failed)
         }
         (None, Some((task, _))) => (format!("somebody cancelled task `{}`", task.id), withdrawn),

@@ -412,6 +412,9 @@ impl Performance<'_> {
                         .map(|it| it.message.clone())
                         .unwrap_or_default(),
                 },
+                End::Cancelled(Cause::Requested) if self.waiting.is_some() => TaskEnd::Cancelled {
+                    because: "a person has to answer before the run goes on".to_owned(),
+                },
                 End::Cancelled(cause) => TaskEnd::Cancelled {
                     because: results::because(self.plan, cause),
                 },
