@@ -285,3 +285,6 @@ fn take(open: &Mutex<Open>, text: &str) -> Result<(), Error> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

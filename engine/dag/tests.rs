@@ -197,6 +197,15 @@ fn l2_11_and_13_an_edge_joins_tasks_that_exist() {
             MZ417 5:27 the edge from `a` to `b` stands twice
         "#]],
     );
+    // L2-32: what is not worked on as a whole does not stream, which is told with whatever else there is.
+    check(
+        &format!("{A}\n{}", A.replace("id: a", "id: b")),
+        "{from: a, to: b, stream_eligible: true}, {from: a, to: b}",
+        expect![[r#"
+            MZ208 5:43 `stream_eligible` changes nothing here: the task does not work on what it waits for
+            MZ417 5:50 the edge from `a` to `b` stands twice
+        "#]],
+    );
 }
 
 #[test]

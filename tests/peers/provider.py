@@ -100,9 +100,7 @@ def take_chunk(params):
         return
     message, chunks, wire = INPUTS[params["task_id"]]
     chunks.append(params)
-    if HOW == "streams_early":
-        wire.send({"id": message["id"], "result": result_of(message["params"], "hasty")})
-    elif params["final"]:
+    if params["final"]:
         del INPUTS[params["task_id"]]
         assert [it["seq"] for it in chunks] == list(range(len(chunks)))
         stream(message, "".join(str(it["chunk"]["data"]) for it in chunks), wire)
@@ -149,7 +147,7 @@ def stream(message, text, wire):
             wire.close()
             return
     while HOW == "streams_on":
-        endless = {"task_id": params["task_id"], **chunks[0], "seq": len(chunks)}
+        endless = {"task_id": params["task_id"], "seq": len(chunks), "chunk": {"type": "text", "data": "x" * 100_000}}
         wire.send({"method": "acmp/streamChunk", "params": endless})
         chunks.append(None)
     if HOW == "streams_fails_late":
