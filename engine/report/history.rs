@@ -52,6 +52,8 @@ pub struct Turn {
     asked_at_ms: Option<i64>,
     /// What it was told, one after the other.
     pub prompts: Vec<Prompt>,
+    /// How many of its questions were put to nobody.
+    pub(super) withheld: usize,
     /// What its model called, one after the other.
     pub calls: Vec<Called>,
     /// What it answered in the end.
@@ -281,6 +283,7 @@ impl Turn {
                 self.read = text(&data["read"]);
             }
             ("turn_rejected", _) => self.rejections.push(Rejection::of(entry, data)),
+            ("withheld", _) if usage(data) == Usage::default() => self.withheld += 1,
             ("plan_refused", Some(report)) => self.refusals.push(Arc::clone(report)),
             ("batch_begun", Some(plan)) => self.batches.push(Batch::begun(entry, plan)),
             _ => (),

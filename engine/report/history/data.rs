@@ -108,6 +108,7 @@ fn attempt(it: &Attempt) -> Value {
     let (came, rejection) = match &it.came {
         Came::UnderWay => ("running", None),
         Came::CutShort => ("cut_short", None),
+        Came::Withheld => ("withheld", None),
         Came::Output(_) => ("accepted", None),
         Came::Rejection(rejection) => ("rejected", Some(rejection)),
     };

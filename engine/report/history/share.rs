@@ -39,16 +39,15 @@ impl History {
 
 impl Share {
     fn add_turn(&mut self, turn: &Turn) {
-        self.asked += turn.prompts.len();
+        self.asked += turn.prompts.len().saturating_sub(turn.withheld);
         self.took_ms = self.took_ms.saturating_add(turn.took_ms);
         self.usage.add(turn.usage);
     }
 
     fn add_task(&mut self, task: &Task) {
         for attempt in &task.attempts {
-            let ended = attempt.ended_at_ms.unwrap_or(attempt.started_at_ms);
-            let took = ended.saturating_sub(attempt.started_at_ms);
-            self.asked += 1;
+            self.asked += usize::from(attempt.was_made());
+            let took = attempt.took_ms().unwrap_or(0);
             self.took_ms = self.took_ms.saturating_add(took);
             self.usage.add(attempt.usage);
         }

@@ -58,6 +58,8 @@ pub enum Came {
     UnderWay,
     /// Nothing any more: the task or the run stopped before.
     CutShort,
+    /// Nobody was asked, since there was not enough left to spend, or a person was not there.
+    Withheld,
     Output(Arc<str>),
     Rejection(Rejection),
 }
@@ -127,7 +129,7 @@ impl Task {
         let came = match (&*entry.kind, &entry.body) {
             ("accepted", Some(output)) => Came::Output(Arc::clone(output)),
             ("rejected", _) => Came::Rejection(Rejection::of(entry, data)),
-            ("withheld", _) => Came::CutShort,
+            ("withheld", _) => Came::Withheld,
             _ => {
                 self.stop(Some(entry.at_ms));
                 self.end = Some(End {
@@ -204,19 +206,32 @@ impl Task {
         })
     }
 
-    /// From the start of the first attempt to the end of the last one that has one.
+    /// For how long its attempts were under way, as far as that is known; not the time between them, in which the run may
+    /// have been stopped.
     pub fn took_ms(&self) -> Option<i64> {
-        let ended = self.attempts.iter().filter_map(|it| it.ended_at_ms).max()?;
-        Some(ended.saturating_sub(self.attempts.first()?.started_at_ms))
+        let took = self.attempts.iter().filter_map(Attempt::took_ms);
+        took.reduce(i64::saturating_add)
     }
 
     /// How many attempts were made. One that was made again because it was cut short is the same.
     pub fn attempts_made(&self) -> u32 {
-        self.attempts.iter().map(|it| it.number).max().unwrap_or(0)
+        let made = self.attempts.iter().filter(|it| it.was_made());
+        made.map(|it| it.number).max().unwrap_or(0)
     }
 
     pub fn usage(&self) -> Usage {
         sum(self.attempts.iter().map(|it| it.usage))
+    }
+}
+
+impl Attempt {
+    pub fn took_ms(&self) -> Option<i64> {
+        Some(self.ended_at_ms?.saturating_sub(self.started_at_ms))
+    }
+
+    /// Whether anybody was asked.
+    pub fn was_made(&self) -> bool {
+        !matches!(self.came, Came::Withheld) || self.usage != Usage::default()
     }
 }
 

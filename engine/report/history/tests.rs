@@ -114,10 +114,10 @@ fn a_run_is_told_whole() {
               rejected  attempt 1: not_json: no
               refused   error[MZ402]: a cycle
               batch work: failed, 1 of 3 tasks completed
-                TASK  AGENT  STATUS     ATTEMPTS  TOOK    TOKENS  COST  FILES
-                a     A      completed  2         1m 04s  8/10    -     out/a.txt
-                b     B      failed     1         1m 05s  -       -     -
-                c     A      cancelled  0         -       -       -     -
+                TASK  AGENT  STATUS     ATTEMPTS  TOOK  TOKENS  COST  FILES
+                a     A      completed  2         3.0s  8/10    -     out/a.txt
+                b     B      failed     1         1.0s  -       -     -
+                c     A      cancelled  0         -     -       -     -
                 rejected  a attempt 1: not_json: no JSON
                 rejected  b attempt 1: refused: will not
                 cancelled c: task `b` failed
@@ -259,7 +259,7 @@ fn a_task_is_told_with_all_its_attempts() {
         .map(|(turn, batch, task)| super::task(turn, batch, task));
     expect![[r#"
         task a of batch work in turn 1 (A)
-        status   completed, took 1m 04s, 8 tokens in, 10 out
+        status   completed, took 3.0s, 8 tokens in, 10 out
 
         planned
           {
@@ -288,7 +288,7 @@ fn a_task_is_told_with_all_its_attempts() {
     let data = history
         .named("b")
         .map(|(turn, batch, task)| task_data(turn, batch, task));
-    expect![[r#"{"turn":1,"batch":"work","task_id":"b","agent":"B","status":"failed","reason":"will not","took_ms":65002,"usage":{"input_tokens":0,"output_tokens":0,"cached_input_tokens":0,"cost":null},"planned":{"task_id":"b","initial_agent":"B"},"attempts":[{"attempt":1,"started_at_ms":2003,"ended_at_ms":null,"came":"cut_short","failure":null,"message":null,"answer":null,"prompt":{"system":null,"user":null},"calls":[],"reused":null,"model":null,"read":null,"usage":{"input_tokens":0,"output_tokens":0,"cached_input_tokens":0,"cost":null}},{"attempt":1,"started_at_ms":66005,"ended_at_ms":67005,"came":"rejected","failure":"refused","message":"will not","answer":null,"prompt":{"system":null,"user":null},"calls":[],"reused":null,"model":null,"read":null,"usage":{"input_tokens":0,"output_tokens":0,"cached_input_tokens":0,"cost":null}}],"files":[],"output":null}"#]].assert_eq(&data.map(|it| it.to_string()).collect::<String>());
+    expect![[r#"{"turn":1,"batch":"work","task_id":"b","agent":"B","status":"failed","reason":"will not","took_ms":1000,"usage":{"input_tokens":0,"output_tokens":0,"cached_input_tokens":0,"cost":null},"planned":{"task_id":"b","initial_agent":"B"},"attempts":[{"attempt":1,"started_at_ms":2003,"ended_at_ms":null,"came":"cut_short","failure":null,"message":null,"answer":null,"prompt":{"system":null,"user":null},"calls":[],"reused":null,"model":null,"read":null,"usage":{"input_tokens":0,"output_tokens":0,"cached_input_tokens":0,"cost":null}},{"attempt":1,"started_at_ms":66005,"ended_at_ms":67005,"came":"rejected","failure":"refused","message":"will not","answer":null,"prompt":{"system":null,"user":null},"calls":[],"reused":null,"model":null,"read":null,"usage":{"input_tokens":0,"output_tokens":0,"cached_input_tokens":0,"cost":null}}],"files":[],"output":null}"#]].assert_eq(&data.map(|it| it.to_string()).collect::<String>());
 }
 
 #[test]
@@ -370,7 +370,7 @@ fn programs_are_told_the_same() {
                       "status": "completed",
                       "reason": null,
                       "attempts": 2,
-                      "took_ms": 64002,
+                      "took_ms": 3000,
                       "usage": {
                         "input_tokens": 8,
                         "output_tokens": 10,
@@ -394,7 +394,7 @@ fn programs_are_told_the_same() {
                       "status": "failed",
                       "reason": "will not",
                       "attempts": 1,
-                      "took_ms": 65002,
+                      "took_ms": 1000,
                       "usage": {
                         "input_tokens": 0,
                         "output_tokens": 0,
@@ -448,4 +448,36 @@ fn a_list_says_what_cannot_be_read() {
         6b0e  W         failed  1970-01-01 00:00:00  ?     ?      19/32   -
     "#]]
     .assert_eq(&list(&[listed(&history), unread]));
+}
+
+#[test]
+fn a_question_that_nobody_was_asked_is_none() {
+    check_run(
+        r#"
+1000 asked - {"turn":1,"agent":"P"}
+1001 withheld - {"turn":1,"agent":"P","usage":{"input_tokens":0,"output_tokens":0}}
+2000 asked - {"turn":1,"agent":"P"}
+2500 answered - {"turn":1,"agent":"P","usage":{"input_tokens":1,"output_tokens":2}} | {}
+2501 batch_begun work {"turn":1} | {"tasks":[{"task_id":"a","execution_agent":"A"},{"task_id":"b","execution_agent":"A"}]}
+3000 started work/0/1 {}
+3001 withheld work/0/1 {"usage":{"input_tokens":0,"output_tokens":0}}
+3002 started work/1/1 {}
+3003 withheld work/1/1 {"usage":{"input_tokens":5,"output_tokens":6}}
+"#,
+        expect![[r#"
+            run 6b0e of W
+            status   failed
+            started  1970-01-01 00:00:00 UTC, took 2.5s, 6 tokens in, 8 out
+
+            turn 1: P, 1 tokens in, 2 out
+              batch work: not at its end, 0 of 2 tasks completed
+                TASK  AGENT  STATUS    ATTEMPTS  TOOK  TOKENS  COST  FILES
+                a     A      retrying  0         0.0s  -       -     -
+                b     A      retrying  1         0.0s  5/6     -     -
+
+            AGENT  ASKED  TOOK  TOKENS  CACHED  COST
+            A      1      0.0s  5/6     0       -
+            P      1      0.5s  1/2     0       -
+        "#]],
+    );
 }

@@ -157,9 +157,7 @@ fn batch(batch: &Batch) -> String {
 }
 
 fn attempt(it: &Attempt) -> String {
-    let took = it
-        .ended_at_ms
-        .map(|end| end.saturating_sub(it.started_at_ms));
+    let took = it.took_ms();
     let took = took.map_or_else(String::new, |it| format!(", took {}", time::span(it)));
     let started = time::utc(it.started_at_ms);
     let used = tokens(it.usage);
@@ -167,6 +165,7 @@ fn attempt(it: &Attempt) -> String {
     match &it.came {
         Came::UnderWay => format!("{head}under way\n"),
         Came::CutShort => format!("{head}cut short\n"),
+        Came::Withheld => format!("{head}not made\n"),
         Came::Output(_) => match &it.reused {
             Some(run) => format!("{head}taken from run {}\n", inert(run)),
             None => format!("{head}accepted{}\n", came_by(&it.model, &it.read)),
