@@ -87,28 +87,6 @@ pub fn whole<'a>(chunks: impl Iterator<Item = &'a Chunk> + Clone) -> Value {
     json!({ "type": "text", "data": text })
 }
 
-/// A whole in chunks that make it up again: a text in texts of about so many bytes, anything else as it is.
-pub fn cut(output: &Value, bytes: usize) -> Vec<Chunk> {
-    let chunk = |data: Value, is_last| Chunk {
-        kind: output["type"].as_str().unwrap_or_default().into(),
-        data: data.to_string().into(),
-        is_last,
-    };
-    let text = output["data"].as_str().filter(|_| output["type"] == "text");
-    let Some(mut rest) = text else {
-        return vec![chunk(output["data"].clone(), true)];
-    };
-    let mut chunks = Vec::new();
-    loop {
-        let (piece, after) = rest.split_at(rest.ceil_char_boundary(bytes));
-        chunks.push(chunk(piece.into(), after.is_empty()));
-        if after.is_empty() {
-            return chunks;
-        }
-        rest = after;
-    }
-}
-
 /// Chunks that one puts in as they come, and others take out meanwhile, each from the first on.
 #[derive(Debug)]
 pub struct Chunks {

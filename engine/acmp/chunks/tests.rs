@@ -146,28 +146,3 @@ async fn they_hold_where_they_make_up_what_came_of_the_whole() {
     assert!(!chunks.hold().await);
     assert_eq!(chunks.get(1).await, None);
 }
-
-#[test]
-fn what_is_cut_makes_up_the_same() {
-    let outputs = [
-        json!({ "type": "text", "data": "äöü, and more" }),
-        json!({ "type": "text", "data": "" }),
-        json!({ "type": "text", "data": { "no": "text" } }),
-        json!({ "type": "json", "data": ["a long text that stays in one piece"] }),
-        json!({ "type": "image/png", "data": "AAAA" }),
-    ];
-    let mut counts = Vec::new();
-    for output in outputs {
-        let cut = cut(&output, 3);
-        assert_eq!(whole(cut.iter()), output);
-        assert!(cut.iter().rev().skip(1).all(|it| !it.is_last));
-        assert!(cut.last().is_some_and(|it| it.is_last));
-        let chunks = Chunks::new(1000);
-        for (seq, chunk) in cut.iter().enumerate() {
-            assert_eq!(chunks.put(&chunk.params("t", seq)), Ok(()));
-        }
-        assert_eq!(chunks.whole(), Some(output));
-        counts.push(cut.len());
-    }
-    assert_eq!(counts, [5, 1, 1, 1, 1]);
-}
