@@ -162,6 +162,22 @@ impl World {
         })
     }
 
+    /// Carries the DAG to its end, and goes on with it whenever the buyer was killed.
+    fn sessions(
+        &mut self,
+        chance: &mut fastrand::Rng,
+        mut happens: impl FnMut(&mut World, u32),
+    ) -> Ran {
+        let mut arguments = RUN;
+        loop {
+            let ran = self.session(arguments, chance, &mut happens);
+            if ran.code != -1 {
+                return ran;
+            }
+            arguments = RESUME;
+        }
+    }
+
     /// What is there in the end is what there would be if nobody had died.
     fn check(&self, ran: &Ran, wanted: &Value) {
         if ran.code == 2 && ran.stdout.contains("MZ602") {
@@ -233,20 +249,12 @@ fn a_buyer_may_die_at_any_time() {
     let deaths = AtomicUsize::new(0);
     each(0..6, |n, chance| {
         let mut world = World::new(CARRIERS[n % 3]);
-        let mut arguments = RUN;
-        let ran = loop {
-            let is_last = world.deaths == 4;
-            let ran = world.session(arguments, chance, |world, buyer| {
-                if !is_last {
-                    kill(&buyer.to_string());
-                    world.deaths += 1;
-                }
-            });
-            if ran.code != -1 {
-                break ran;
+        let ran = world.sessions(chance, |world, buyer| {
+            if world.deaths < 4 {
+                kill(&buyer.to_string());
+                world.deaths += 1;
             }
-            arguments = RESUME;
-        };
+        });
         world.check(&ran, &wanted);
         // What was under way is asked for with its id, and who lives on knows what came of it.
         assert_eq!(world.ids(), TASKS);
@@ -265,27 +273,19 @@ fn both_may_die_at_any_time() {
     let wanted = wanted();
     each(0..4, |n, chance| {
         let mut world = World::new(CARRIERS[1 + n % 2]);
-        let mut arguments = RUN;
         let mut whom = chance.fork();
-        let ran = loop {
-            let is_last = world.deaths >= 6;
-            let ran = world.session(arguments, chance, |world, buyer| {
-                if is_last {
-                    return;
-                }
-                if whom.bool() {
-                    kill(&buyer.to_string());
-                    world.deaths += 1;
-                }
-                if whom.bool() {
-                    world.kill_provider();
-                }
-            });
-            if ran.code != -1 {
-                break ran;
+        let ran = world.sessions(chance, |world, buyer| {
+            if world.deaths >= 6 {
+                return;
             }
-            arguments = RESUME;
-        };
+            if whom.bool() {
+                kill(&buyer.to_string());
+                world.deaths += 1;
+            }
+            if whom.bool() {
+                world.kill_provider();
+            }
+        });
         world.check(&ran, &wanted);
     });
 }
