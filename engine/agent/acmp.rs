@@ -44,12 +44,11 @@ impl Agent for Acmp {
             let mut streams = request.streams.clone();
             let mut last = None;
             // Whoever has a part of the input is the only one that gets it.
-            let n_asked = if streams.input.is_some() {
-                1
-            } else {
-                providers.len()
+            let n_asked = match streams.input {
+                Some(_) => 1,
+                None => providers.len(),
             };
-            for provider in &providers[..n_asked.min(providers.len())] {
+            for provider in providers.iter().take(n_asked) {
                 let invoked = provider.invoke(&task_id, &params, &streams, &bill.is_open);
                 let mut invoked = invoked.await;
                 if let (Some(chunks), Err(failed)) = (&streams.output, &invoked) {
