@@ -163,7 +163,6 @@ fn ready(workflow: &Workflow, bundle: &Bundle) -> Faults {
     faults
 }
 
-/// Shows diagnostics: as data on standard output, or drawn on standard error.
 /// The keys that a workflow uses.
 fn keys(workflow: &Workflow) -> Secrets {
     Secrets::of(workflow.keys(), &Env::Process)
@@ -171,9 +170,10 @@ fn keys(workflow: &Workflow) -> Secrets {
 
 /// The tools of a workflow, ready to be called.
 fn tools(workflow: &Workflow) -> Tools {
-    Tools::new(&workflow.tools, &Env::Process).keeping(keys(workflow))
+    Tools::new(&workflow.tools, keys(workflow), &Env::Process)
 }
 
+/// Shows diagnostics: as data on standard output, or drawn on standard error.
 fn show(diagnostics: &[Diagnostic], common: &Common) -> anyhow::Result<()> {
     if common.json {
         let value = report::json::diagnostics(diagnostics);

@@ -33,7 +33,7 @@ mod tape;
 mod way;
 
 pub use call::{Bench, Call, Calls};
-pub use check::{check, files};
+pub use check::{check, files, no_program};
 use mcp::Server;
 use python::Python;
 pub use tape::{OwnCall, Recall, Tape};
@@ -61,7 +61,6 @@ pub struct Tools {
 pub struct Toolbox {
     tools: BTreeMap<Arc<str>, Arc<Tool>>,
     given: LazyLock<Given, Later>,
-    secrets: Arc<Secrets>,
 }
 
 /// Makes what functions are given.
@@ -115,22 +114,17 @@ impl fmt::Display for ToolError {
     }
 }
 
-/// What came of a call, without what must not be told.
-fn without(came: Result<Called, ToolError>, secrets: &Secrets) -> Result<Called, ToolError> {
-    match came {
-        Ok(mut called) => {
-            called.text = secrets.hide_in_answer(called.text);
-            secrets.hide_in_value(&mut called.value);
-            secrets.hide_in_fields(&mut called.changed);
-            Ok(called)
-        }
-        Err(ToolError(what)) => Err(ToolError(secrets.hide_in_answer(what))),
+impl ToolError {
+    fn without(self, secrets: &Secrets) -> ToolError {
+        ToolError(secrets.hide_in_answer(self.0))
     }
 }
 
 impl Tools {
-    /// What tools may see of `env` is looked up here. Nothing is started before the first call.
-    pub fn new(specs: &ToolSpecs, env: &Env) -> Tools {
+    /// What tools may see of `env` is looked up here; what is a secret of that is hidden in whatever they tell. Nothing is
+    /// started before the first call.
+    pub fn new(specs: &ToolSpecs, secrets: Secrets, env: &Env) -> Tools {
+        let secrets = Arc::new(secrets);
         let python = Arc::new(Python::new(specs, env));
         let servers = specs.servers.iter();
         let servers = servers.map(|it| Arc::new(Server::new(it, specs, env)));
@@ -155,6 +149,7 @@ impl Tools {
                 spec: spec.clone(),
                 way,
                 reserved: Arc::clone(&reserved),
+                secrets: Arc::clone(&secrets),
                 definition: OnceCell::new(),
             })
         };
@@ -165,16 +160,10 @@ impl Tools {
                 .map(|it| (it.trigger, it.agent.clone(), tool(&it.tool)))
                 .collect(),
             prompts: specs.prompts.clone(),
-            secrets: Arc::default(),
+            secrets: Arc::clone(&secrets),
             python: Some(Arc::clone(&python)),
             tape: None,
         }
-    }
-
-    /// Hides these in whatever the tools tell.
-    pub fn keeping(mut self, secrets: Secrets) -> Tools {
-        self.secrets = Arc::new(secrets);
-        self
     }
 
     /// With somebody between the calls and the world.
@@ -198,8 +187,7 @@ impl Tools {
             tool: &tool.spec.name,
             arguments: output,
         };
-        let called = async { without(tool.run(output, given).await, &self.secrets) };
-        tape::through(self.tape.as_deref(), &call, called).await
+        tape::through(self.tape.as_deref(), &call, tool.run(output, given)).await
     }
 
     /// What runs at a point of a run, for an agent if it is a turn of one, in the file's order.
@@ -246,12 +234,16 @@ impl Tools {
                 let value = Value::Null;
                 let changed = Map::new();
                 Ok(Called {
-                    text,
+                    text: self.secrets.hide_in_answer(text),
                     value,
                     changed,
                 })
             };
-            let asked = async { without(asked.await, &self.secrets) };
+            let asked = async {
+                asked
+                    .await
+                    .map_err(|it: ToolError| it.without(&self.secrets))
+            };
             match tape::through(self.tape.as_deref(), &call, asked).await {
                 Ok(called) => system = called.text,
                 Err(error) => faults.push(format!(
@@ -293,12 +285,7 @@ impl Tools {
         (!tools.is_empty()).then(|| {
             let given: Later = Box::new(given);
             let given = LazyLock::new(given);
-            let secrets = Arc::clone(&self.secrets);
-            Arc::new(Toolbox {
-                tools,
-                given,
-                secrets,
-            })
+            Arc::new(Toolbox { tools, given })
         })
     }
 }
@@ -342,7 +329,7 @@ impl Toolbox {
         };
         let definition = tool.definition().await?;
         let arguments = arguments::read(arguments, definition)?;
-        without(tool.call(arguments, given, Lax::No).await, &self.secrets)
+        tool.call(arguments, given, Lax::No).await
     }
 }
 

@@ -20,6 +20,10 @@ const MAX_BYTES: u64 = 4 << 20;
 /// Files, functions and programs that are not there, Python that does not compile, and parameters that are no JSON Schema.
 pub fn check(specs: &ToolSpecs) -> Vec<Diagnostic> {
     let mut faults = syntax::check(specs);
+    let lacks = |argv: &[String], whose: &str, at: &Place| {
+        let program = Program::new(argv, &[], None, &specs.folder, &Env::Process);
+        Some(no_program((&argv[0], whose), &program)?.at(at.clone()))
+    };
     let lifecycle = specs.lifecycle.iter().map(|it| &it.tool);
     for spec in specs.tools.iter().chain(lifecycle) {
         let name = &spec.name;
@@ -34,7 +38,7 @@ pub fn check(specs: &ToolSpecs) -> Vec<Diagnostic> {
                 faults.extend(missing(specs, file, function, &spec.at));
             }
             Does::Program { argv } => {
-                faults.extend(no_program(specs, argv, &format!("tool `{name}`"), &spec.at));
+                faults.extend(lacks(argv, &format!("the tool `{name}`"), &spec.at));
             }
             Does::Served { .. } => (),
         }
@@ -43,8 +47,8 @@ pub fn check(specs: &ToolSpecs) -> Vec<Diagnostic> {
         let name = &server.name;
         let (url, headers, allow_plain_http) = match &server.reached {
             Reached::Program { argv } => {
-                let whose = format!("tool server `{name}`");
-                faults.extend(no_program(specs, argv, &whose, &server.at));
+                let whose = format!("the tool server `{name}`");
+                faults.extend(lacks(argv, &whose, &server.at));
                 continue;
             }
             Reached::Url {
@@ -72,15 +76,11 @@ pub fn check(specs: &ToolSpecs) -> Vec<Diagnostic> {
     faults
 }
 
-/// A program that is not on this machine. Another one may have it.
-fn no_program(specs: &ToolSpecs, argv: &[String], whose: &str, at: &Place) -> Option<Diagnostic> {
-    let program = Program::new(argv, &[], None, &specs.folder, &Env::Process);
+/// A program of somebody that is not on this machine. Another one may have it.
+pub fn no_program((name, whose): (&str, &str), program: &Program) -> Option<Diagnostic> {
     let why = program.missing()?;
-    let message = format!(
-        "the program `{}` of the {whose} cannot be started here: {why}",
-        argv[0]
-    );
-    Some(Diagnostic::warning(Code::MissingProgram, message).at(at.clone()))
+    let message = format!("the program `{name}` of {whose} cannot be started here: {why}");
+    Some(Diagnostic::warning(Code::MissingProgram, message))
 }
 
 fn missing(specs: &ToolSpecs, file: &str, function: &str, at: &Place) -> Option<Diagnostic> {

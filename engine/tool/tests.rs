@@ -113,7 +113,7 @@ fn world(tools: Vec<ToolSpec>) -> World {
     };
     let path = std::env::var("PATH").unwrap();
     let env = Env::fixed([("PATH", &*path), ("TOOL_SEEN", "1"), ("TOOL_SECRET", "2")]);
-    let tools = Tools::new(&specs, &env);
+    let tools = Tools::new(&specs, Secrets::default(), &env);
     World { folder, tools }
 }
 
@@ -329,6 +329,36 @@ async fn programs_read_arguments_and_print_results() {
         see: TOOL_SEEN=1
     "#]]
     .assert_eq(&text);
+}
+
+#[tokio::test]
+async fn a_key_is_hidden_before_a_result_is_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let argv = ["sh", "-c", "printf '%s' \"$FIRST$TOKEN\""];
+    let argv = argv.map(str::to_owned).to_vec();
+    let specs = ToolSpecs {
+        tools: vec![ToolSpec {
+            max_result_bytes: 8,
+            ..spec("say", Does::Program { argv })
+        }],
+        env: serde_json::from_value(json!(["FIRST", "TOKEN"])).unwrap(),
+        folder: folder.path().to_owned(),
+        project: folder.path().to_owned(),
+        ..ToolSpecs::default()
+    };
+    let path = std::env::var("PATH").unwrap();
+    let env = [
+        ("PATH", &*path),
+        ("FIRST", "it: "),
+        ("TOKEN", "k-0123456789"),
+    ];
+    let env = Env::fixed(env);
+    let tools = Tools::new(&specs, Secrets::of(["TOKEN"], &env), &env);
+    let world = World { folder, tools };
+    assert_eq!(
+        world.call("say", "{}").await,
+        "it: [key [cut: 8 of 9 bytes shown]"
+    );
 }
 
 #[test]

@@ -12,6 +12,7 @@ use super::{Called, Definition, Given, MAX_BYTES, ToolError, mcp::Server, python
 use crate::{
     child::{self, Ended, Program},
     compile::tools::ToolSpec,
+    endpoint::Secrets,
     prompt::cut,
 };
 
@@ -22,6 +23,8 @@ pub struct Tool {
     pub(super) way: Way,
     /// The variables that only the engine sets.
     pub(super) reserved: Arc<BTreeSet<String>>,
+    /// What it may see and must not tell.
+    pub(super) secrets: Arc<Secrets>,
     /// Found out once: a function's file has to be read for it.
     pub(super) definition: OnceCell<Definition>,
 }
@@ -62,6 +65,16 @@ impl Tool {
         given: &Given,
         lax: Lax,
     ) -> Result<Called, ToolError> {
+        let called = self.reach(arguments, given, lax).await;
+        called.map_err(|it| it.without(&self.secrets))
+    }
+
+    async fn reach(
+        &self,
+        arguments: Map<String, Value>,
+        given: &Given,
+        lax: Lax,
+    ) -> Result<Called, ToolError> {
         let limit = self.spec.timeout;
         match &self.way {
             Way::Function {
@@ -81,7 +94,7 @@ impl Tool {
                     Value::String(text) => text,
                     other => other.to_string(),
                 };
-                let changed = match answer["changed"].take() {
+                let mut changed = match answer["changed"].take() {
                     Value::Object(changed) => changed,
                     _ => Map::new(),
                 };
@@ -90,6 +103,7 @@ impl Tool {
                         format!("it sets the variable `{name}`, which only the engine writes");
                     return Err(ToolError(message));
                 }
+                self.secrets.hide_in_fields(&mut changed);
                 let is_text = answer["is_text"] == true;
                 Ok(Called {
                     changed,
@@ -105,17 +119,19 @@ impl Tool {
             }
             Way::Served { server, tool } => {
                 let (text, value) = server.call(tool, arguments, limit).await?;
-                let called = self.called(text, true);
-                Ok(Called {
-                    value: value.unwrap_or(called.value),
-                    ..called
-                })
+                let mut called = self.called(text, true);
+                if let Some(mut value) = value {
+                    self.secrets.hide_in_value(&mut value);
+                    called.value = value;
+                }
+                Ok(called)
             }
         }
     }
 
-    /// A result that is a text may be JSON all the same.
+    /// A result that is a text may be JSON all the same. A secret is hidden before the text is cut, where it could be in two.
     fn called(&self, text: String, is_text: bool) -> Called {
+        let text = self.secrets.hide_in_answer(text);
         let value = match serde_json::from_str(&text) {
             Ok(value) => value,
             Err(_) if is_text => Value::from(text.as_str()),

@@ -15,6 +15,7 @@ use crate::{
     contract::{acmp::Endpoint, runtime::Runtime},
     diagnostic::{Code, Diagnostic, Place},
     endpoint::{self, BadUrl},
+    tool::no_program,
 };
 
 /// What can be known to be wrong with an agent without its key, which `check` does not need.
@@ -105,7 +106,7 @@ pub fn check_providers(
                 Endpoint::Stdio { argv, cwd, .. } => {
                     let home = home_of(workflow);
                     let program = Program::new(argv, &[], cwd.as_deref(), &home, &Env::Process);
-                    missing(
+                    no_program(
                         (&argv[0], &format!("the provider `{}`", provider.name)),
                         &program,
                     )
@@ -128,14 +129,8 @@ pub fn check_programs(workflow: &Workflow) -> Vec<Diagnostic> {
             return None;
         };
         let program = Program::new(argv, &[], cwd.as_deref(), &spec.home, &Env::Process);
-        let fault = missing((&argv[0], &format!("`{}`", spec.name)), &program)?;
+        let fault = no_program((&argv[0], &format!("`{}`", spec.name)), &program)?;
         Some(fault.at(spec.at.clone()))
     });
     faults.collect()
-}
-
-fn missing((name, whose): (&str, &str), program: &Program) -> Option<Diagnostic> {
-    let why = program.missing()?;
-    let message = format!("the program `{name}` of {whose} cannot be started here: {why}");
-    Some(Diagnostic::warning(Code::MissingProgram, message))
 }

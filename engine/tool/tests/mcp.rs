@@ -96,7 +96,7 @@ fn served(
         project: folder.path().to_owned(),
         ..ToolSpecs::default()
     };
-    let tools = Tools::new(&specs, env);
+    let tools = Tools::new(&specs, Secrets::default(), env);
     World { folder, tools }
 }
 

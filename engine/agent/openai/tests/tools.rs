@@ -22,6 +22,7 @@ use crate::{
     accept::Failure,
     compile::tools::{Does, ToolSpec, ToolSpecs},
     diagnostic::{File, Place},
+    endpoint::Secrets,
     tool::{Given, Tools},
 };
 
@@ -107,7 +108,7 @@ pub(super) fn question(tools: &[(&str, &str)]) -> (Request, Arc<Mutex<Vec<String
         ..ToolSpecs::default()
     };
     let path = std::env::var("PATH").unwrap();
-    let tools = Tools::new(&specs, &Env::fixed([("PATH", &*path)]));
+    let tools = Tools::new(&specs, Secrets::default(), &Env::fixed([("PATH", &*path)]));
     let told = Arc::<Mutex<Vec<String>>>::default();
     let mut request = testing::question();
     request.tools = tools.toolbox("Worker", Given::default);
@@ -315,7 +316,7 @@ async fn what_a_call_sets_the_next_one_sees() {
         ..ToolSpecs::default()
     };
     let path = std::env::var("PATH").unwrap();
-    let tools = Tools::new(&specs, &Env::fixed([("PATH", &*path)]));
+    let tools = Tools::new(&specs, Secrets::default(), &Env::fixed([("PATH", &*path)]));
     let variables = Map::from_iter([("n".to_owned(), json!(4))]);
     let given = Given {
         variables,
@@ -368,7 +369,7 @@ async fn tools_that_cannot_be_described_are_said_to_be_missing() {
         }],
         ..ToolSpecs::default()
     };
-    let tools = Tools::new(&specs, &Env::fixed([]));
+    let tools = Tools::new(&specs, Secrets::default(), &Env::fixed([]));
     let mut request = testing::question();
     request.tools = tools.toolbox("Worker", Given::default);
     let answer = model("http://127.0.0.1:1/v1", json!({})).ask(request).await;
