@@ -145,8 +145,12 @@ impl Connection {
             tokio::select! {
                 answer = &mut answered => {
                     let answer = answer.unwrap_or_else(|_| Err(self.lost()));
-                    // One whose chunks are wrong goes on with the task.
-                    waiting.is_sent = matches!(answer, Err(Failed::OutOfOrder(_) | Failed::TooMuch(_)));
+                    // One whose chunks are wrong goes on with the task, and one that lacks some waits for them.
+                    waiting.is_sent = match &answer {
+                        Err(Failed::OutOfOrder(_) | Failed::TooMuch(_)) => true,
+                        Err(Failed::Lost(_)) => streams.input.is_some(),
+                        _ => false,
+                    };
                     if answer.is_ok() && !is_fed {
                         let what = "it answers before it has the whole of its input";
                         return Err(Failed::OutOfOrder(what.to_owned()));

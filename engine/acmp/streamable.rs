@@ -35,6 +35,7 @@ const EITHER: &str = "application/json, text/event-stream";
 const NOTING: Duration = Duration::from_secs(5);
 /// How long it may take to begin to answer a request before it is spoken about: one that answers with JSON begins late.
 const COMING: Duration = Duration::from_millis(500);
+const SILENT: &str = "it does not answer";
 /// How long to wait before listening again.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -105,6 +106,18 @@ struct Note {
     text: String,
     /// It is about a request, which it must not overtake.
     after: Option<watch::Receiver<bool>>,
+    /// The request that comes to nothing without it.
+    part_of: Option<String>,
+}
+
+impl Note {
+    fn new(text: String) -> Note {
+        Note {
+            text,
+            after: None,
+            part_of: None,
+        }
+    }
 }
 
 impl Session {
@@ -138,20 +151,24 @@ impl Session {
             let is_greeting = head.method.as_deref() == Some("notifications/initialized");
             if is_greeting {
                 // Nothing else is said before it.
-                self.post_note(Note { text, after: None }).await;
+                self.post_note(Note::new(text)).await;
                 asking.spawn(Arc::clone(&self).listen());
                 continue;
             }
             let task = head.params.and_then(|it| it.task_id).unwrap_or_default();
-            let after = open.get(&task).map(|it| it.has_come.clone());
-            let note = Note { text, after };
-            if head.method.as_deref() == Some("acmp/cancel") {
+            let mut note = Note::new(text);
+            note.after = open.get(&task).map(|it| it.has_come.clone());
+            if head.method.as_deref() == Some("acmp/inputChunk") {
+                note.part_of = Some(task);
+            } else if head.method.as_deref() == Some("acmp/cancel") {
                 let (given_up, session) = (open.remove(&task), Arc::clone(&self));
                 noting.spawn(async move {
                     session.post_note(note).await;
                     drop(given_up);
                 });
-            } else if noted.send(note).await.is_err() {
+                continue;
+            }
+            if noted.send(note).await.is_err() {
                 break;
             }
         }
@@ -170,12 +187,22 @@ impl Session {
         }
     }
 
-    async fn post_note(&self, Note { text, after }: Note) {
-        if let Some(mut after) = after {
+    async fn post_note(&self, note: Note) {
+        if let Some(mut after) = note.after {
             let _ = timeout(COMING, after.wait_for(|it| *it)).await;
         }
-        // Nobody waits to learn that it was not heard.
-        let _ = timeout(NOTING, self.post(text).send()).await;
+        let why = match timeout(NOTING, self.post(note.text).send()).await {
+            Ok(Ok(response)) if response.status().is_success() => return,
+            Ok(Ok(response)) => format!("status {}", response.status()),
+            Ok(Err(error)) => broke(&error),
+            Err(_) => SILENT.to_owned(),
+        };
+        // Of anything else nobody waits to learn that it was not heard.
+        if note.part_of.is_some() {
+            let why = Unconnected::Lost(format!("a part of the input did not arrive: {why}"));
+            let of = note.part_of;
+            let _ = self.received.send(Err(Gone { of, why })).await;
+        }
     }
 
     /// Sends a request, and hands on what comes back, up to its answer.
@@ -317,7 +344,7 @@ impl Session {
         let body = endpoint::body(response, self.limit, Duration::MAX).await;
         body.map_err(|it| match it {
             Unread::TooLong(limit) => too_long(limit),
-            Unread::Silent(_) => "it does not answer".to_owned(),
+            Unread::Silent(_) => SILENT.to_owned(),
             Unread::Broke(error) => broke(&error),
         })
     }
@@ -344,7 +371,7 @@ fn broke(error: &reqwest::Error) -> String {
         return "nobody can be reached there".to_owned();
     }
     match error.is_timeout() {
-        true => "it does not answer".to_owned(),
+        true => SILENT.to_owned(),
         false => "the connection broke".to_owned(),
     }
 }

@@ -249,6 +249,22 @@ fn l2_34_whatever_else_goes_wrong_the_same_comes_of_it() {
 }
 
 #[test]
+fn l2_34_a_chunk_that_does_not_arrive_is_not_waited_for() {
+    let two = Two::new("streams", "streams_deaf").over(Http);
+    let two = two.asked(&["--retry-limit", "1"]);
+    let ran = two.run();
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let answer = &read(&ran.stdout)["answer"];
+    assert_eq!(*answer, text(&format!("[{WHOLE}]")));
+    let invoked = two.invoked("streams_deaf");
+    assert_eq!(invoked, [[false, true], [false, false]]);
+    let cancelled = two.heard("streams_deaf", "acmp/cancel");
+    let asked = two.heard("streams_deaf", "acmp/invoke");
+    assert_eq!(cancelled.len(), 1, "{cancelled:?}");
+    assert_eq!(cancelled[0]["task_id"], asked[0]["task_id"]);
+}
+
+#[test]
 fn l3_06_a_streamed_output_is_held_against_its_proof() {
     let two = |up| Two::new(up, "streams_in").with("/tasks/0/proof_method", json!("result-hash"));
     let good = two("streams");

@@ -374,6 +374,9 @@ class Requests(http.server.BaseHTTPRequestHandler, Wire):
         if is_invoke and HOW in STATUSES:
             note(message)
             return self.respond(STATUSES[HOW], [("Location", "/elsewhere")])
+        if message["method"] == "acmp/inputChunk" and HOW == "streams_deaf":
+            note(message)
+            return self.respond(503)
         if "id" not in message:
             react(message, self)
             return self.respond(202)
