@@ -180,7 +180,7 @@ impl World {
 
     /// What is there in the end is what there would be if nobody had died.
     fn check(&self, ran: &Ran, wanted: &Value) {
-        if ran.code == 2 && ran.stdout.contains("MZ602") {
+        if ran.code == 2 && ran.stdout.contains("MZ601") {
             // It died after its end, before it could say what came of it.
             let runs = read(&self.project.run(&["runs", "--json"]).stdout);
             assert_eq!(runs[0]["status"], "completed", "{runs}");

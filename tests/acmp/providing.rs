@@ -22,10 +22,11 @@ pub(crate) struct Serving {
 
 impl Serving {
     pub(crate) fn start(project: &Project, token: Option<&str>) -> Serving {
-        Serving::at("127.0.0.1:0", project, token)
+        Serving::at("127.0.0.1:0", project, token).expect("any port will do")
     }
 
-    fn at(address: &str, project: &Project, token: Option<&str>) -> Serving {
+    /// Nothing if it cannot listen there.
+    fn at(address: &str, project: &Project, token: Option<&str>) -> Option<Serving> {
         let mut arguments = vec!["provide", "W", "--listen", address];
         if token.is_some() {
             arguments.extend(["--token-env", "BUYERS_TOKEN"]);
@@ -39,22 +40,23 @@ impl Serving {
         let stderr = program.stderr.take().expect("it is piped");
         let line = BufReader::new(stderr).lines().next();
         let line = line.expect("it says where").expect("it is text");
-        let port = line
-            .trim_end_matches('/')
-            .rsplit(':')
-            .next()
-            .unwrap_or_default();
-        Serving {
-            program,
-            port: port.to_owned(),
-        }
+        let port = line.trim_end_matches('/').rsplit(':').next();
+        let port = port.filter(|it| it.parse::<u16>().is_ok());
+        let Some(port) = port.map(str::to_owned) else {
+            assert!(line.contains("in use"), "{line}");
+            let _ = program.wait();
+            return None;
+        };
+        Some(Serving { program, port })
     }
 
     /// Kills it, and starts another one in its place.
     pub(crate) fn killed_and_started(self, project: &Project) -> Serving {
         let address = format!("127.0.0.1:{}", self.port);
         drop(self);
-        Serving::at(&address, project, None)
+        // What it was about to start may have its port for a moment more.
+        let mut starts = (0..500).map(|_| Serving::at(&address, project, None));
+        starts.find_map(|it| it).expect("the port becomes free")
     }
 
     /// Of the process.
