@@ -181,6 +181,7 @@ pub async fn run(command: &Program, input: String, limit: usize) -> io::Result<E
 }
 
 /// A program and whatever it started, in a process group of its own. Dropped, all of it is killed.
+#[derive(Debug)]
 pub struct Group {
     pub child: Box<dyn ChildWrapper>,
     /// The number of a group that is gone may be another's by now.

@@ -159,7 +159,7 @@ fn a_tool_that_fails_fails_the_run_and_says_why() {
     }
     expect![[r#"
         raise ValueError('no goal'): "the tool `make_items` of `P` failed: ValueError: no goal (tools/plans.py, line 10, in make_items)"
-        import os; os._exit(9): "the tool `make_items` of `P` failed: the Python interpreter ended: exit status: 9"
+        import os; os._exit(9): "the tool `make_items` of `P` failed: it ended the Python interpreter: exit status: 9"
         "results", {: "the tool `make_items` of `P` failed: it sets the variable `results`, which only the engine writes"
         aim: str,: "the tool `make_items` of `P` failed: TypeError: make_items() missing 1 required positional argument: 'aim'"
         def make_nothing: "the tool `make_items` of `P` failed: AttributeError: module 'workflow_tool_tools_plans_py' has no attribute 'make_items'"

@@ -44,6 +44,7 @@ struct Guard {
 }
 
 /// A process group that is killed if this process ends before this value.
+#[derive(Debug)]
 pub(super) struct Watched(u32);
 
 /// Sees to it that there is a guard, so that nobody waits for one who is about to be listed.

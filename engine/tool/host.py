@@ -1,14 +1,12 @@
 """Calls the functions of one workflow: a JSON request a line on standard input, a JSON answer a line on standard output.
 
-What the functions print goes to standard error. Functions run side by side: `async` ones on one loop, others on threads.
+What the functions print goes to standard error. They are called one after the other, on the main thread.
 """
 
 import asyncio
-import concurrent.futures
 import copy
 import dataclasses
 import enum
-import functools
 import importlib
 import importlib.util
 import inspect
@@ -27,7 +25,6 @@ MAX_BYTES = int(sys.argv[2])
 GIVEN = ("context_variables", "runtime", "structured_output")
 
 _modules = {}
-_importing = threading.RLock()
 
 
 class Variables(dict):
@@ -45,25 +42,24 @@ class Variables(dict):
 
 def load(file, function):
     """The function, of a file in the workflow's folder, or without one of a module."""
-    with _importing:
-        if file is None:
-            module, _, function = function.rpartition(".")
-            found = importlib.import_module(module)
-        else:
-            found = _modules.get(file)
-            if found is None:
-                path = os.path.join(FOLDER, file)
-                name = "workflow_tool_" + re.sub(r"\W", "_", file)
-                spec = importlib.util.spec_from_file_location(name, path)
-                found = importlib.util.module_from_spec(spec)
-                # Where dataclasses and models look for the names in their annotations.
-                sys.modules[name] = found
-                try:
-                    spec.loader.exec_module(found)
-                except BaseException:
-                    del sys.modules[name]
-                    raise
-                _modules[file] = found
+    if file is None:
+        module, _, function = function.rpartition(".")
+        found = importlib.import_module(module)
+    else:
+        found = _modules.get(file)
+        if found is None:
+            path = os.path.join(FOLDER, file)
+            name = "workflow_tool_" + re.sub(r"\W", "_", file)
+            spec = importlib.util.spec_from_file_location(name, path)
+            found = importlib.util.module_from_spec(spec)
+            # Where dataclasses and models look for the names in their annotations.
+            sys.modules[name] = found
+            try:
+                spec.loader.exec_module(found)
+            except BaseException:
+                del sys.modules[name]
+                raise
+            _modules[file] = found
     return getattr(found, function)
 
 
@@ -221,35 +217,43 @@ class Host:
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
         os.dup2(2, 1)
-        self.writing = threading.Lock()
-        self.threads = concurrent.futures.ThreadPoolExecutor(max_workers=64)
+        self.process = os.getpid()
+        self.loop = asyncio.new_event_loop()
+        self.requests = asyncio.Queue()
 
-    def send(self, answer):
-        line = json.dumps(answer).encode() + b"\n"
-        with self.writing:
-            self.output.write(line)
-            self.output.flush()
-
-    def read(self, loop):
+    def read(self):
         for line in self.input:
-            asyncio.run_coroutine_threadsafe(self.answer(json.loads(line)), loop)
+            self.loop.call_soon_threadsafe(self.requests.put_nowait, json.loads(line))
         # Nobody asks any more; what hangs is not waited for.
         os._exit(0)
 
-    async def answer(self, request):
-        loop = asyncio.get_running_loop()
-        try:
-            # What a file does when it is imported may take its time, too.
-            function = await loop.run_in_executor(self.threads, load, request["file"], request["function"])
-            if request["do"] == "describe":
-                answer = describe(function)
-            else:
-                answer = await self.call(loop, function, request)
-        except BaseException as error:
-            answer = {"error": told(error)}
-        self.send({"id": request["id"], **answer})
+    def serve(self):
+        threading.Thread(target=self.read, daemon=True).start()
+        while True:
+            # What a function left on the loop goes on meanwhile.
+            request = self.loop.run_until_complete(self.requests.get())
+            # A function may have set another, or none.
+            asyncio.set_event_loop(self.loop)
+            answer = self.answer(request)
+            if os.getpid() != self.process:
+                # The function forked, and its other half answers.
+                os._exit(0)
+            try:
+                self.output.write(json.dumps(answer).encode() + b"\n")
+                self.output.flush()
+            except OSError:
+                sys.exit("the function closed files that it had not opened")
 
-    async def call(self, loop, function, request):
+    def answer(self, request):
+        try:
+            function = load(request["file"], request["function"])
+            if request["do"] == "describe":
+                return describe(function)
+            return self.call(function, request)
+        except BaseException as error:
+            return {"error": told(error)}
+
+    def call(self, function, request):
         variables = Variables(request["variables"])
         before = copy.deepcopy(request["variables"])
         asked = None
@@ -257,19 +261,19 @@ class Host:
             asked = Asked(request["runtime"]["agent"], request["system"], variables)
             given = (asked, [{"role": "user", "content": request["user"]}])
             takes = [it for it, _ in parameters(function).values() if it.kind in (it.POSITIONAL_ONLY, it.POSITIONAL_OR_KEYWORD)]
-            call = functools.partial(function, *given[: len(takes)])
+            value = function(*given[: len(takes)])
         else:
-            call = functools.partial(function, **arguments(function, request, variables))
-        if inspect.iscoroutinefunction(function):
-            value = await call()
-        else:
-            value = await loop.run_in_executor(self.threads, call)
-            if inspect.isawaitable(value):
-                value = await value
+            value = function(**arguments(function, request, variables))
+        if inspect.isawaitable(value):
+            value = self.loop.run_until_complete(result_of(value))
         if asked is not None and not isinstance(value, str):
             value = asked.system_message
         changed = {name: it for name, it in variables.items() if name not in before or before[name] != it}
         return {"text": written(value), "is_text": isinstance(value, str), "changed": json.loads(written(changed))}
+
+
+async def result_of(value):
+    return await value
 
 
 class Asked:
@@ -284,12 +288,7 @@ class Asked:
         self.system_message = text
 
 
-async def main():
-    host = Host()
-    sys.path.insert(0, FOLDER)
-    sys.path.insert(0, os.path.join(FOLDER, "tools"))
-    threading.Thread(target=host.read, args=(asyncio.get_running_loop(),), daemon=True).start()
-    await asyncio.Event().wait()
-
-
-asyncio.run(main())
+host = Host()
+sys.path.insert(0, FOLDER)
+sys.path.insert(0, os.path.join(FOLDER, "tools"))
+host.serve()

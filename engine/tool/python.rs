@@ -1,20 +1,22 @@
-//! The Python interpreter of a run: started by the first call, kept for the next.
+//! The Python interpreters of a run: each started by a call that finds none idle, kept for the next.
 //!
+//! **Invariant:** an interpreter has one call at a time, so whoever ends it harms no other call. There are never more than
+//! calls were made at once, and every attempt makes one at a time.
 //! **Invariant:** one that hangs or has ended is not asked again; it ends when nobody waits for it any more.
 
 use std::{
-    collections::HashMap,
+    future::pending,
+    io,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use serde_json::{Value, json};
 use tokio::{
-    io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader},
-    sync::{mpsc, oneshot},
-    task::JoinSet,
-    time::timeout,
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    process::{ChildStderr, ChildStdin, ChildStdout},
+    time::{sleep, timeout},
 };
 
 use super::{MAX_BYTES, ToolError, check, way::late};
@@ -30,28 +32,24 @@ pub(super) const USUAL: &str = "python3";
 /// The longest line of the interpreter's: a result and variables, each character as an escape.
 const MAX_LINE: u64 = 16 * MAX_BYTES as u64;
 
-/// An interpreter, started when it is needed.
+/// Interpreters, started when they are needed.
 #[derive(Debug)]
 pub(super) struct Python {
     program: Program,
     folder: PathBuf,
-    host: Mutex<Option<Arc<Host>>>,
+    /// Those without a call, the last used at the end.
+    idle: Mutex<Vec<Host>>,
 }
 
 /// An interpreter that runs. Dropped, it ends.
 #[derive(Debug)]
 struct Host {
-    requests: mpsc::UnboundedSender<String>,
-    state: Arc<Mutex<State>>,
-    _talk: JoinSet<()>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    last: u64,
-    waiting: HashMap<u64, oneshot::Sender<Value>>,
-    /// How it ended.
-    ended: Option<String>,
+    group: Group,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+    stderr: Option<ChildStderr>,
+    /// In this call.
+    said: Ends,
 }
 
 impl Python {
@@ -74,7 +72,7 @@ impl Python {
         Python {
             program: Program::new(&argv, &specs.env, None, &folder, env),
             folder,
-            host: Mutex::default(),
+            idle: Mutex::default(),
         }
     }
 
@@ -97,162 +95,100 @@ impl Python {
         let file = file.map(|it| check::find(&self.folder, it)).transpose();
         request["file"] = json!(file.map_err(ToolError)?);
         request["function"] = json!(function);
-        let mut call = Call {
-            python: self,
-            host: self.host()?,
-            is_over: false,
+        let mut host = self.host()?;
+        // Given up, its function would still run: the interpreter ends with this call.
+        let asked = timeout(limit, host.ask(&request)).await;
+        let asked = asked.map_err(|it| late(limit, &it))?;
+        let Some(mut answer) = asked else {
+            return Err(host.end().await);
         };
-        let answer = call.host.send(request);
-        let answer = timeout(limit, answer).await;
-        let answer = answer.map_err(|it| late(limit, &it))?;
-        call.is_over = true;
-        let Ok(mut answer) = answer else {
-            let ended = lock(&call.host.state).ended.clone();
-            return Err(ToolError(ended.unwrap_or_default()));
-        };
+        lock(&self.idle).push(host);
         match answer["error"].take() {
             Value::String(error) => Err(ToolError(error)),
             _ => Ok(answer),
         }
     }
 
-    /// The interpreter that runs, or another.
-    fn host(&self) -> Result<Arc<Host>, ToolError> {
-        let mut host = lock(&self.host);
-        if let Some(host) = &*host
-            && lock(&host.state).ended.is_none()
-        {
-            return Ok(Arc::clone(host));
-        }
-        let group = Group::start(&self.program);
-        let group = group.map_err(|error| ToolError(self.program.not_started(&error)))?;
-        let (requests, received) = mpsc::unbounded_channel();
-        let state = Arc::<Mutex<State>>::default();
-        let mut talk = JoinSet::new();
-        talk.spawn(converse(group, received, Arc::clone(&state)));
-        let started = Arc::new(Host {
-            requests,
-            state,
-            _talk: talk,
-        });
-        *host = Some(Arc::clone(&started));
-        Ok(started)
-    }
-}
-
-/// A call under way. Dropped before it is over, its function still runs: the interpreter is not asked again.
-struct Call<'a> {
-    python: &'a Python,
-    host: Arc<Host>,
-    is_over: bool,
-}
-
-impl Drop for Call<'_> {
-    fn drop(&mut self) {
-        if !self.is_over {
-            lock(&self.python.host).take_if(|it| Arc::ptr_eq(it, &self.host));
+    /// An interpreter that has nothing to do, or another.
+    fn host(&self) -> Result<Host, ToolError> {
+        loop {
+            let Some(mut host) = lock(&self.idle).pop() else {
+                let started = Host::start(&self.program);
+                return started.map_err(|error| ToolError(self.program.not_started(&error)));
+            };
+            if host.runs() {
+                return Ok(host);
+            }
         }
     }
 }
 
 impl Host {
-    /// Sends a request. The receiver fails when the interpreter has ended.
-    fn send(&self, mut request: Value) -> oneshot::Receiver<Value> {
-        let (sender, receiver) = oneshot::channel();
-        let mut state = lock(&self.state);
-        if state.ended.is_none() {
-            state.last += 1;
-            request["id"] = json!(state.last);
-            let id = state.last;
-            state.waiting.insert(id, sender);
-            // Received as long as it has not ended.
-            let _ = self.requests.send(format!("{request}\n"));
-        }
-        receiver
+    fn start(program: &Program) -> io::Result<Host> {
+        let mut group = Group::start(program)?;
+        let child = &mut group.child;
+        let pipes = (child.stdin().take(), child.stdout().take());
+        let (Some(stdin), Some(stdout)) = pipes else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
+        Ok(Host {
+            stdin,
+            stdout: BufReader::new(stdout),
+            stderr: group.child.stderr().take(),
+            group,
+            said: Ends::default(),
+        })
     }
-}
 
-/// Talks to an interpreter to its end.
-async fn converse(
-    mut group: Group,
-    mut requests: mpsc::UnboundedReceiver<String>,
-    state: Arc<Mutex<State>>,
-) {
-    let child = &mut group.child;
-    let (stdin, stdout) = (child.stdin().take(), child.stdout().take());
-    let mut said = Ends::default();
-    let status = {
-        let hear = said.drain(child.stderr().take());
-        tokio::pin!(hear);
-        let mut hears = true;
+    fn runs(&mut self) -> bool {
+        matches!(self.group.child.inner_mut().try_wait(), Ok(None))
+    }
+
+    /// Its answer, if there is one that can be read before it ends.
+    async fn ask(&mut self, request: &Value) -> Option<Value> {
+        self.said = Ends::default();
+        let line = format!("{request}\n");
         let talk = async {
-            tokio::select! {
-                () = write(stdin, &mut requests) => (),
-                () = read(stdout, &state) => (),
-            }
+            self.stdin.write_all(line.as_bytes()).await.ok()?;
+            let mut line = Vec::new();
+            let mut piece = (&mut self.stdout).take(MAX_LINE);
+            piece.read_until(b'\n', &mut line).await.ok()?;
+            let line = line.strip_suffix(b"\n")?;
+            serde_json::from_slice(line).ok()
         };
-        tokio::pin!(talk);
-        loop {
-            tokio::select! {
-                () = &mut talk => break,
-                () = &mut hear, if hears => hears = false,
-            }
-        }
-        // It may be about to say how it ends; one that has only closed its output does not end by itself.
-        let ended = timeout(DRAIN, child.inner_mut().wait()).await;
-        group.end();
-        if hears {
-            // What it said last says why.
-            let _ = timeout(DRAIN, hear).await;
-        }
-        match ended {
-            Ok(status) => status,
-            Err(_) => group.child.inner_mut().wait().await,
-        }
-    };
-    let how = match status {
-        Ok(status) => format!("the Python interpreter ended: {status}"),
-        Err(error) => format!("the Python interpreter ended: {error}"),
-    };
-    let mut state = lock(&state);
-    state.ended = Some(match said.to_string().trim() {
-        "" => how,
-        said => format!("{how}; it said: {said}"),
-    });
-    state.waiting.clear();
-}
-
-async fn write(
-    pipe: Option<impl AsyncWrite + Unpin>,
-    requests: &mut mpsc::UnboundedReceiver<String>,
-) {
-    let Some(mut pipe) = pipe else { return };
-    while let Some(line) = requests.recv().await {
-        if pipe.write_all(line.as_bytes()).await.is_err() {
-            return;
+        let ended = async {
+            // A process that it left behind may hold the pipes open.
+            let _ = self.group.child.inner_mut().wait().await;
+            sleep(DRAIN).await;
+        };
+        let hear = async {
+            self.said.drain(self.stderr.as_mut()).await;
+            pending().await
+        };
+        tokio::select! {
+            biased;
+            answer = talk => answer,
+            () = ended => None,
+            () = hear => None,
         }
     }
-}
 
-/// Gives each answer to whoever waits for it, up to what is none.
-async fn read(pipe: Option<impl AsyncRead + Unpin>, state: &Mutex<State>) {
-    let Some(pipe) = pipe else { return };
-    let mut pipe = BufReader::new(pipe);
-    loop {
-        let mut line = Vec::new();
-        let mut piece = (&mut pipe).take(MAX_LINE);
-        let read = piece.read_until(b'\n', &mut line).await;
-        if read.is_err() || line.last() != Some(&b'\n') {
-            return;
-        }
-        let Ok(answer) = serde_json::from_slice::<Value>(&line) else {
-            return;
+    /// Ends it, and says how it ended.
+    async fn end(mut self) -> ToolError {
+        // It may be about to say how it ends; one that has only closed its output does not end by itself.
+        let ended = timeout(DRAIN, self.group.child.inner_mut().wait()).await;
+        self.group.end();
+        // What it said last says why.
+        let _ = timeout(DRAIN, self.said.drain(self.stderr.as_mut())).await;
+        let how = match ended {
+            Ok(Ok(status)) => format!("it ended the Python interpreter: {status}"),
+            Ok(Err(error)) => format!("the Python interpreter is lost: {error}"),
+            Err(_) => "it left the Python interpreter without a way to answer".to_owned(),
         };
-        let id = answer["id"].as_u64().unwrap_or_default();
-        if let Some(waiting) = lock(state).waiting.remove(&id) {
-            // Nobody waits for one that was too late.
-            let _ = waiting.send(answer);
-        }
+        ToolError(match self.said.to_string().trim() {
+            "" => how,
+            said => format!("{how}; it said: {said}"),
+        })
     }
 }
 

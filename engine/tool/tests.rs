@@ -18,8 +18,6 @@ const FILE: &str = r#"
 import asyncio, dataclasses, enum, os, sys, threading, time
 from typing import Annotated, Literal, Optional
 
-meeting = threading.Barrier(2)
-
 class Colour(enum.Enum):
     RED = "red"
 
@@ -43,15 +41,45 @@ async def greet(name: Annotated[str, "whom"], how: Literal["hi", "ho"] = "hi", c
 def point(at: Point, colour: Optional[Colour] = None, names: list[str] = (), more: dict[str, int] = None):
     return {"at": at, "colour": colour}
 
-def meet():
-    meeting.wait(20)
+def until(path):
+    for _ in range(4000):
+        if os.path.exists(path): return
+        time.sleep(0.005)
+    raise TimeoutError(path)
+def meet(me: str, other: str):
+    open(me, "w").close()
+    until(other)
     return os.getpid()
+async def slowly(me: str, other: str):
+    open(me, "w").close()
+    for _ in range(4000):
+        if os.path.exists(other): return os.getpid()
+        await asyncio.sleep(0.005)
 
 def fails(): raise ValueError("no luck in " + __file__)
 def leaves(): sys.exit(3)
 def dies():
     print("last words", file=sys.stderr, flush=True)
     os._exit(7)
+def overflows():
+    import ctypes
+    ctypes.string_at(0)
+def mutes():
+    os.closerange(3, 100)
+    return 1
+def forks():
+    if os.fork() == 0: return "child"
+    os.wait()
+    return "parent"
+def leaves_a_child():
+    if os.fork() == 0: time.sleep(1000)
+    os._exit(5)
+def runs(): return asyncio.run(inner())
+async def inner(): return "inner"
+kept = []
+def keeps():
+    kept.append(1)
+    return len(kept)
 def hangs(): time.sleep(1000)
 async def blocks(): time.sleep(1000)
 def odd(): return object()
@@ -198,8 +226,8 @@ async fn functions_are_called_by_name_with_what_fits_them() {
         greet {"name": "Ada", "context_variables": {}}: error: the arguments of `greet` do not fit: Additional properties are not allowed ('context_variables' was unexpected)
         point {"at": {"x": 1}, "colour": "red"}: {"at": {"x": 1, "y": 0}, "colour": "red"}
         point {"at": {"y": 1}}: error: the arguments of `point` do not fit: /at: "x" is a required property
-        fails : error: ValueError: no luck in tools/f.py (tools/f.py, line 34, in fails)
-        leaves : error: SystemExit: 3 (tools/f.py, line 35, in leaves)
+        fails : error: ValueError: no luck in tools/f.py (tools/f.py, line 43, in fails)
+        leaves : error: SystemExit: 3 (tools/f.py, line 44, in leaves)
         odd : error: TypeError: a object cannot be written as JSON
         deep : error: RecursionError
         huge : error: ValueError: the result is 5242880 bytes long; 4194304 are allowed
@@ -231,21 +259,62 @@ async fn a_model_is_told_of_parameters_and_not_of_what_is_given() {
 }
 
 #[tokio::test]
-async fn calls_run_side_by_side_in_one_interpreter() {
-    let world = functions(&["meet", "where"]);
-    let (one, other) = tokio::join!(world.call("meet", ""), world.call("meet", ""));
-    assert_eq!(one, other);
-    assert_eq!(world.call("where", "").await, one);
+async fn calls_run_side_by_side_each_in_an_interpreter_of_its_own() {
+    let world = functions(&["meet", "slowly", "where"]);
+    for name in ["meet", "slowly"] {
+        let [me, other] = ["a", "b"].map(|it| world.folder.path().join(format!("{name}.{it}")));
+        let (there, back) = (
+            json!({"me": me, "other": other}),
+            json!({"me": other, "other": me}),
+        );
+        let (there, back) = (there.to_string(), back.to_string());
+        let (one, two) = tokio::join!(world.call(name, &there), world.call(name, &back));
+        assert_ne!(one, two);
+        let next = world.call("where", "").await;
+        assert!([one, two].contains(&next), "{next} has nothing to do");
+    }
 }
 
 #[tokio::test]
-async fn an_interpreter_that_ends_fails_its_calls_and_the_next_call_has_another() {
-    let world = functions(&["dies", "where"]);
-    let before = world.call("where", "").await;
-    expect!["error: the Python interpreter ended: exit status: 7; it said: last words"]
-        .assert_eq(&world.call("dies", "").await);
-    let after = world.call("where", "").await;
-    assert!(after.parse::<u32>().is_ok() && after != before, "{after}");
+async fn calls_one_after_the_other_have_the_same_interpreter() {
+    let world = functions(&["keeps", "runs"]);
+    let mut said = Vec::new();
+    for name in ["keeps", "runs", "keeps", "runs", "keeps"] {
+        said.push(world.call(name, "").await);
+    }
+    assert_eq!(said, ["1", "inner", "2", "inner", "3"]);
+}
+
+#[tokio::test]
+async fn whoever_ends_an_interpreter_fails_alone_and_the_next_call_has_another() {
+    let names = ["dies", "overflows", "mutes", "forks", "leaves_a_child"];
+    let world = functions(&[&names[..], &["meet", "where"]].concat());
+    let mut text = String::new();
+    for name in names {
+        let [me, other] = ["a", "b"].map(|it| world.folder.path().join(format!("{name}.{it}")));
+        let meet = json!({"me": me, "other": other}).to_string();
+        let beside = world.call("meet", &meet);
+        let dies = async {
+            while !me.exists() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            let died = world.call(name, "").await;
+            fs::write(other, "").unwrap();
+            died
+        };
+        let (beside, died) = tokio::join!(beside, dies);
+        assert!(beside.parse::<u32>().is_ok(), "{name}: {beside}");
+        let next = world.call("where", "").await;
+        assert!(next.parse::<u32>().is_ok(), "{name}: {next}");
+        text.push_str(&format!("{name}: {died}\n"));
+    }
+    expect![[r#"
+        dies: error: it ended the Python interpreter: exit status: 7; it said: last words
+        overflows: error: it ended the Python interpreter: signal: 11 (SIGSEGV)
+        mutes: error: it ended the Python interpreter: exit status: 1; it said: the function closed files that it had not opened
+        forks: parent
+        leaves_a_child: error: it ended the Python interpreter: exit status: 5
+    "#]].assert_eq(&text);
 }
 
 #[tokio::test]
