@@ -45,6 +45,7 @@ mod next;
 mod past;
 mod planning;
 mod purse;
+mod queue;
 mod recall;
 mod results;
 mod reuse;

@@ -169,20 +169,39 @@ fn people_of_a_batch_are_asked_one_after_the_other_and_have_their_time() {
     let project = Project::of(BATCH);
     let ran = project.run_fed("red\nRome\n", &["W", "--json", "--quiet"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    // Who of those who are there at once comes first is chance.
-    let mut said = said_by_people(&result(&ran));
-    let shown = shown(&ran);
-    let put = |task: &str, question: &str, answer: &str| {
-        format!("\nPerson is asked, for task {task}:\n  {question}\n> {answer}\n")
-    };
-    let a = put("a", "Name a colour.", &said[0]);
-    let b = put("b", "Name a town.", &said[1]);
-    assert!(
-        shown == format!("{a}{b}") || shown == format!("{b}{a}"),
-        "{shown}"
-    );
-    said.sort();
-    assert_eq!(said, ["Rome", "red"]);
+    expect![[r#"
+
+        Person is asked, for task a:
+          Name a colour.
+        > red
+
+        Person is asked, for task b:
+          Name a town.
+        > Rome
+    "#]]
+    .assert_eq(&shown(&ran));
+    assert_eq!(said_by_people(&result(&ran)), ["red", "Rome"]);
+}
+
+#[test]
+fn people_who_are_asked_at_once_are_asked_in_the_order_of_the_plan() {
+    let ids: Vec<String> = (0..12).map(|it| format!("t{it}")).collect();
+    let mut tasks: Vec<Value> = ids
+        .iter()
+        .map(|it| json!({"task_id": it, "execution_agent": "Person", "task_prompt": it}))
+        .collect();
+    // What somebody waits for starts before the others, and is asked in its place all the same.
+    tasks.push(json!({"task_id": "z", "execution_agent": "Program", "task_prompt": "do", "depends_on": ["t7"]}));
+    let plan = json!({"DecompositionPlan": {"tasks": tasks}});
+    let files = BATCH.replace("concurrency: 3", "concurrency: 32");
+    let (files, _) = files.split_once("=== plan.json").expect("a plan is last");
+    let project = Project::of(&format!("{files}=== plan.json\n{plan}\n"));
+    let lines: String = ids.iter().map(|it| format!("for {it}\n")).collect();
+    let result = result(&project.run_fed(&lines, &["W", "--json"]));
+    for id in &ids {
+        let said = &result["context"]["work_results"][id]["agent_message"];
+        assert_eq!(*said, format!("for {id}"), "{result}");
+    }
 }
 
 /// What came of the two tasks that people do.
@@ -204,9 +223,7 @@ fn a_batch_does_what_it_can_before_it_waits() {
     let done = project.run_fed("Rome\n", &["resume", id, "--json"]);
     assert_eq!(done.code, 0, "{}", done.stderr);
     assert_eq!(asked(&project), "program program");
-    let mut said = said_by_people(&result(&done));
-    said.sort();
-    assert_eq!(said, ["Rome", "red"]);
+    assert_eq!(said_by_people(&result(&done)), ["red", "Rome"]);
     for task in ["a", "b"] {
         let show = project.run(&["show", id, "--task", task]).stdout;
         assert!(!show.contains("unattended"), "{show}");

@@ -12,6 +12,7 @@ use super::{
     Hear, Run, Status, Stop,
     calls::Ear,
     drive::{self, Limits},
+    queue::Queue,
     results::{self, Fate},
     streams::Streams,
     work::{HandedOut, Performance},
@@ -101,6 +102,7 @@ impl Run<'_> {
             identities: BTreeMap::new(),
             judged: Vec::new(),
             streams: Streams::new(n_tasks),
+            queue: Queue::default(),
         };
         let driven = drive::Batch {
             graph: plan.graph(),

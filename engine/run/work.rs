@@ -22,6 +22,7 @@ use super::{
     drive::{Broken, Ended, Recalled, Verdict, Work},
     log::{self, Log},
     past,
+    queue::Queue,
     results::{self, Fate},
     spending::Spending,
     store::Store,
@@ -94,6 +95,8 @@ pub(super) struct Performance<'a> {
     pub(super) judged: Vec<Judged>,
     /// What goes in chunks.
     pub(super) streams: Streams,
+    /// Tasks that people have to answer.
+    pub(super) queue: Queue,
 }
 
 /// An output that was accepted.
@@ -135,7 +138,12 @@ impl Work for Performance<'_> {
             request,
         };
         let offer = self.offer(ix, attempt == self.fates[ix.at()].before + 1);
+        let is_human = matches!(self.specs[&*task.agent].runtime, Runtime::Human { .. });
+        let place = (is_human && reused.is_none()).then(|| self.queue.place(ix));
         async move {
+            if let Some(place) = &place {
+                place.turn().await;
+            }
             match reused {
                 Some(known) => Answer::free(known),
                 None => streams::make(asking, agent, offer).await,
