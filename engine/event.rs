@@ -132,6 +132,16 @@ pub enum RunEvent {
         waiting: usize,
         paused_ms: Option<u64>,
     },
+    /// Calls wait for long enough that somebody may wonder: the provider asked for it, or one of its limits is reached. It
+    /// is told once of each wait.
+    HeldUp {
+        provider: Arc<str>,
+        /// The limit, as authors write it. Without one the provider asked to wait.
+        limit: Option<&'static str>,
+        waiting: usize,
+        /// When the next one is made, as a rule; nobody knows that of a slot.
+        for_ms: Option<u64>,
+    },
     /// Something that is allowed, but that somebody should know.
     Warning {
         message: String,

@@ -65,12 +65,42 @@ pub enum How {
     Otherwise,
 }
 
+/// A limit of ours that keeps somebody waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    Slots,
+    Requests,
+    Tokens,
+}
+
+impl Kept {
+    /// Its name in the files of authors.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kept::Slots => "max_concurrency",
+            Kept::Requests => "requests_per_minute",
+            Kept::Tokens => "tokens_per_minute",
+        }
+    }
+}
+
+/// Who is to be let in next has to wait for one of the limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeldUp {
+    pub ticket: Ticket,
+    pub by: Kept,
+    pub since: Duration,
+    /// When it is let in, unless others use less than was thought. Nobody knows when a slot is left.
+    pub until: Option<Duration>,
+}
+
 /// The calls to one provider. Times are since any one beginning.
 #[derive(Debug, Default)]
 pub struct Lane {
     limits: Limits,
     running: u32,
     waiting: VecDeque<Ticket>,
+    held_up: Option<HeldUp>,
     tickets: u64,
     requests: Minute,
     tokens: Minute,
@@ -103,6 +133,11 @@ impl Lane {
         (!left.is_zero() && self.refusals > 0).then_some(left)
     }
 
+    /// What keeps the first of those who wait, if it is one of the limits.
+    pub fn held_up(&self) -> Option<HeldUp> {
+        self.held_up.filter(|it| self.first() == Some(it.ticket))
+    }
+
     /// Who is to be let in next.
     pub fn first(&self) -> Option<Ticket> {
         self.waiting.front().copied()
@@ -123,15 +158,27 @@ impl Lane {
 
     /// Asks to be let in with a call of so many tokens. `chance` is between 0 and 1.
     pub fn ask(&mut self, ticket: Ticket, tokens: u64, now: Duration, chance: f64) -> Answer {
+        if self.first() != Some(ticket) {
+            return Answer::Wait(None);
+        }
         let is_full = (self.limits.concurrency).is_some_and(|it| self.running >= it);
-        if is_full || self.first() != Some(ticket) {
+        if is_full {
+            self.hold_up(ticket, Kept::Slots, (now, None));
             return Answer::Wait(None);
         }
         let requests = self.requests.room(self.limits.requests, 1, now);
         let tokens_at = self.tokens.room(self.limits.tokens, tokens, now);
         let closed_until = self.closed_until.max(self.next_at);
-        let at = requests.max(tokens_at).max(closed_until);
+        let (by, rate_at) = match tokens_at > requests {
+            true => (Kept::Tokens, tokens_at),
+            false => (Kept::Requests, requests),
+        };
+        let at = rate_at.max(closed_until);
         if at > now {
+            match rate_at > closed_until {
+                true => self.hold_up(ticket, by, (now, Some(rate_at))),
+                false => self.held_up = None,
+            }
             return Answer::Wait(Some(at));
         }
         self.waiting.pop_front();
@@ -151,6 +198,17 @@ impl Lane {
             ticket,
             pauses: self.pauses,
         })
+    }
+
+    /// Notes what keeps the first, and since when it is that.
+    fn hold_up(&mut self, ticket: Ticket, by: Kept, (now, until): (Duration, Option<Duration>)) {
+        let before = self.held_up.filter(|it| (it.ticket, it.by) == (ticket, by));
+        self.held_up = Some(HeldUp {
+            ticket,
+            by,
+            since: before.map_or(now, |it| it.since),
+            until,
+        });
     }
 
     /// A call has ended, and used so many tokens, if that is known. `chance` is between 0 and 1.

@@ -1,9 +1,11 @@
 //! What runs may spend, how that is counted, and what happens at the end of it.
 
+use std::fs;
+
 use expect_test::{Expect, expect};
 use serde_json::Value;
 
-use crate::harness::{Project, Ran};
+use crate::harness::{Project, Ran, until};
 
 /// A planner and eight tasks, which are done one after the other. Each is done well at its second attempt only, and each
 /// attempt uses 100 tokens, which cost 130.
@@ -288,4 +290,56 @@ fn what_a_refusal_says_it_used_counts() {
     let ran = project.run(&["W", "--json"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert_eq!(number(&ran, "/usage/input_tokens"), 40 + 9 * 60);
+}
+
+/// A planner and two tasks, at a provider that takes two questions a minute.
+const SLOW: &str = r#"=== orchestrator.yaml
+providers: {p: {requests_per_minute: 2}}
+=== extended_orchestration/task_batches.yaml
+version: 1
+conveyors:
+  - {id: work, decomposition_agent: Planner, execution_agents: [Worker]}
+=== agents.yaml
+agents:
+  - name: Planner
+    runtime:
+      kind: scripted
+      provider: p
+      replies:
+        - json:
+            DecompositionPlan:
+              tasks:
+                - {task_id: a, execution_agent: Worker, task_prompt: x}
+                - {task_id: b, execution_agent: Worker, task_prompt: x, depends_on: [a]}
+  - name: Worker
+    runtime: {kind: scripted, provider: p, replies: [{text: done}]}
+"#;
+
+#[test]
+fn a_wait_for_a_rate_is_told() {
+    let project = Project::of(SLOW);
+    let mut running = project.start(&["W", "--events", "events"]);
+    let logs = || {
+        let runs: Value = serde_json::from_str(&project.run(&["runs", "--json"]).stdout).ok()?;
+        Some(project.run(&["logs", runs[0]["run"].as_str()?]).stdout)
+    };
+    let mut told = String::new();
+    until("the wait is told", || {
+        told = logs().unwrap_or_default();
+        told.contains("paused")
+    });
+    let line = told.lines().find(|it| it.contains("paused"));
+    let line = line.expect("it was there");
+    let (seconds, rest) = line.split_once("not asked for ").expect("it says how long");
+    assert!(seconds.ends_with("paused    p is "), "{line}");
+    let rest = rest.trim_start_matches(|it: char| it.is_ascii_digit() || it == '.');
+    assert_eq!(rest, "s (`requests_per_minute`), 1 call waiting");
+    let events = fs::read_to_string(project.path("events")).expect("it is written");
+    let held_up = r#""event":"held_up","provider":"p","limit":"requests_per_minute","waiting":1"#;
+    assert!(events.contains(held_up), "{events}");
+    running.kill().expect("it goes on");
+    running.wait().expect("it was started");
+    // Nobody counts what another process asked.
+    let resumed = project.run(&["resume"]);
+    assert_eq!(resumed.code, 0, "{}", resumed.stderr);
 }

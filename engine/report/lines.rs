@@ -48,11 +48,13 @@ impl Listener for Lines {
 /// A refused plan has more lines than one: its faults follow, indented.
 pub fn line(event: &RunEvent, elapsed: Duration, level: Level) -> Option<String> {
     let (least, label, text) = match event {
+        // How many wait at every moment is nothing that is worth keeping.
+        RunEvent::Waiting { .. } => None,
         RunEvent::RunStarted { .. }
         | RunEvent::TurnStarted { .. }
         | RunEvent::TurnRejected { .. }
         | RunEvent::TurnEnded { .. }
-        | RunEvent::Waiting { .. }
+        | RunEvent::HeldUp { .. }
         | RunEvent::Warning { .. }
         | RunEvent::RunEnded { .. } => of_run(event),
         RunEvent::PlanRejected { .. }
@@ -110,18 +112,16 @@ fn of_run(event: &RunEvent) -> Said {
             let text = format!("{turn}: {} is done{}", inert(agent), tokens(*usage));
             (Level::Verbose, "turn", text)
         }
-        RunEvent::Waiting {
+        RunEvent::HeldUp {
             provider,
+            limit,
             waiting,
-            paused_ms,
-        } => {
-            // How many wait for a slot is nothing that is worth keeping.
-            let seconds = paused_ms.filter(|_| *waiting > 0)? as f64 / 1000.0;
-            let calls = count(*waiting, "call");
-            let provider = inert(provider);
-            let text = format!("{provider} is not asked for {seconds:.1}s, {calls} waiting");
-            (Level::Normal, "paused", text)
-        }
+            for_ms,
+        } => (
+            Level::Normal,
+            "paused",
+            held_up(provider, *limit, *waiting, *for_ms),
+        ),
         RunEvent::Warning { message } => (Level::Normal, "warning", inert(message)),
         RunEvent::RunEnded {
             status,
@@ -141,6 +141,25 @@ fn of_run(event: &RunEvent) -> Said {
         }
         _ => return None,
     })
+}
+
+/// Why calls wait, and for how long.
+pub(super) fn held_up(
+    provider: &str,
+    limit: Option<&str>,
+    waiting: usize,
+    for_ms: Option<u64>,
+) -> String {
+    let (provider, calls) = (inert(provider), count(waiting, "call"));
+    let limit = limit.map(|it| format!(" (`{}`)", inert(it)));
+    let limit = limit.unwrap_or_default();
+    match for_ms {
+        Some(ms) => {
+            let seconds = ms as f64 / 1000.0;
+            format!("{provider} is not asked for {seconds:.1}s{limit}, {calls} waiting")
+        }
+        None => format!("{provider} has no free slot{limit}, {calls} waiting"),
+    }
 }
 
 fn of_batch(event: &RunEvent) -> Said {

@@ -87,7 +87,15 @@ struct Screen {
     running: Vec<Row>,
     batch: Option<Tally>,
     /// How many calls wait for a provider, where any do.
-    waiting: BTreeMap<Arc<str>, usize>,
+    waiting: BTreeMap<Arc<str>, Queue>,
+}
+
+/// Calls that wait for a provider.
+#[derive(Debug, Default)]
+struct Queue {
+    calls: usize,
+    /// Until then none is made, as far as that was told.
+    until: Duration,
 }
 
 /// An agent that was asked and has not answered.
@@ -242,8 +250,15 @@ impl Screen {
             RunEvent::Waiting {
                 provider, waiting, ..
             } => {
-                self.waiting.insert(Arc::clone(provider), *waiting);
-                self.waiting.retain(|_, it| *it > 0);
+                self.waiting.entry(Arc::clone(provider)).or_default().calls = *waiting;
+                self.waiting.retain(|_, it| it.calls > 0);
+            }
+            RunEvent::HeldUp {
+                provider, for_ms, ..
+            } => {
+                if let Some(queue) = self.waiting.get_mut(provider) {
+                    queue.until = now + Duration::from_millis(for_ms.unwrap_or_default());
+                }
             }
             RunEvent::BatchEnded { .. } | RunEvent::RunEnded { .. } => *self = Screen::default(),
             RunEvent::RunStarted { .. }
@@ -291,9 +306,14 @@ impl Screen {
         if let more @ 1.. = self.running.len().saturating_sub(ROWS) {
             lines.push(format!("  and {more} more"));
         }
-        for (provider, waiting) in &self.waiting {
-            let calls = count(*waiting, "call");
-            lines.push(format!("  {calls} waiting for {}", clip(provider, 36)));
+        for (provider, queue) in &self.waiting {
+            let calls = count(queue.calls, "call");
+            let left = match queue.until.saturating_sub(now).as_secs() {
+                0 => String::new(),
+                seconds => format!(", {seconds}s more"),
+            };
+            let provider = clip(provider, 36);
+            lines.push(format!("  {calls} waiting for {provider}{left}"));
         }
         lines.extend(self.batch.as_ref().map(Tally::draw));
         lines.join("\n")

@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::lane::{Answer, How, Lane, Limits, Pass, Ticket};
+use crate::lane::{Answer, HeldUp, How, Lane, Limits, Pass, Ticket};
 
 /// The way to one provider.
 pub(super) struct Gate {
@@ -37,6 +37,10 @@ pub(super) struct Crowd {
     pub(super) waiting: usize,
     /// For how long nobody is let in because the endpoint refused.
     pub(super) paused: Option<Duration>,
+    /// The limit that keeps the first of them.
+    pub(super) held_up: Option<HeldUp>,
+    /// When this was so, on the clock of the gate.
+    pub(super) at: Duration,
 }
 
 impl Gate {
@@ -55,9 +59,12 @@ impl Gate {
 
     pub(super) fn crowd(&self) -> Crowd {
         let state = self.state();
+        let at = self.begun.elapsed();
         Crowd {
             waiting: state.lane.waiting(),
-            paused: state.lane.paused(self.begun.elapsed()),
+            paused: state.lane.paused(at),
+            held_up: state.lane.held_up(),
+            at,
         }
     }
 

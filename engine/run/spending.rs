@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use serde_json::json;
 use tokio::{
     sync::Notify,
     time::{Instant, sleep_until},
@@ -9,6 +10,7 @@ use tokio::{
 
 use super::{
     gate::{Crowd, Gate},
+    log::Log,
     meter::{Meter, Way},
     purse::Purse,
 };
@@ -17,10 +19,15 @@ use crate::{
     budget::{Amount, Limit, Message},
     compile::Workflow,
     event::RunEvent,
+    lane::Ticket,
 };
 
 /// How often it is told, at most, how many wait.
 const NEWS: Duration = Duration::from_millis(200);
+/// A shorter wait for a rate is nothing to wonder at.
+const LONG: Duration = Duration::from_secs(5);
+/// As long as this the first call waits for a slot before that is told.
+const LONG_FOR_A_SLOT: Duration = Duration::from_secs(10);
 
 /// What the questions of one run have in common: the ways to providers, and the money.
 pub(super) struct Spending {
@@ -30,8 +37,21 @@ pub(super) struct Spending {
     changed: Arc<Notify>,
     /// When it is to be told what has changed.
     due: Option<Instant>,
+    /// When a wait for a slot is long.
+    grows_long: Option<Instant>,
     /// What was last told of each gate.
-    told: BTreeMap<Arc<str>, Crowd>,
+    told: BTreeMap<Arc<str>, Told>,
+}
+
+/// What was told of a gate.
+#[derive(Debug, Default)]
+struct Told {
+    waiting: usize,
+    is_paused: bool,
+    /// Which waits.
+    of_pause: bool,
+    of_rate: Option<Ticket>,
+    of_slots: bool,
 }
 
 impl Spending {
@@ -71,6 +91,7 @@ impl Spending {
             purse,
             changed,
             due: None,
+            grows_long: None,
             told: BTreeMap::new(),
         }
     }
@@ -114,7 +135,10 @@ impl Spending {
         let due = match self.due {
             Some(due) => due,
             None => {
-                self.changed.notified().await;
+                tokio::select! {
+                    () = self.changed.notified() => (),
+                    () = at(self.grows_long) => (),
+                }
                 *self.due.insert(Instant::now() + NEWS)
             }
         };
@@ -125,20 +149,95 @@ impl Spending {
     /// What has changed about the lanes since it was last told.
     pub(super) fn news(&mut self) -> Vec<RunEvent> {
         let mut news = Vec::new();
+        self.grows_long = None;
         for (name, gate) in &self.gates {
             let now = gate.crowd();
-            let before = self.told.insert(Arc::clone(name), now);
+            let told = self.told.entry(Arc::clone(name)).or_default();
             let is_paused = now.paused.is_some();
-            let before = before.map_or((0, false), |it| (it.waiting, it.paused.is_some()));
-            if before != (now.waiting, is_paused) {
+            if (told.waiting, told.is_paused) != (now.waiting, is_paused) {
                 news.push(RunEvent::Waiting {
                     provider: Arc::clone(name),
                     waiting: now.waiting,
                     paused_ms: now.paused.map(|it| it.as_millis() as u64),
                 });
             }
+            (told.waiting, told.is_paused) = (now.waiting, is_paused);
+            if let Some((limit, left)) = told.of_wait(&now) {
+                news.push(RunEvent::HeldUp {
+                    provider: Arc::clone(name),
+                    limit,
+                    waiting: now.waiting,
+                    for_ms: left.map(|it| it.as_millis() as u64),
+                });
+            }
+            let grows_long = now.grows_long().filter(|_| !told.of_slots);
+            let grows_long = grows_long.map(|it| Instant::now() + it);
+            self.grows_long = self.grows_long.into_iter().chain(grows_long).min();
         }
         news
+    }
+}
+
+/// A wait that is told: the limit, unless the provider asked for it, and how long it is.
+type Wait = (Option<&'static str>, Option<Duration>);
+
+impl Told {
+    /// What is to be told of the wait of a crowd, which counts as told.
+    fn of_wait(&mut self, now: &Crowd) -> Option<Wait> {
+        if now.waiting == 0 {
+            (self.of_pause, self.of_rate, self.of_slots) = (false, None, false);
+            return None;
+        }
+        if now.paused.is_some() {
+            let is_news = !std::mem::replace(&mut self.of_pause, true);
+            return is_news.then_some((None, now.paused));
+        }
+        self.of_pause = false;
+        let held_up = now.held_up?;
+        let is_long = match held_up.until {
+            Some(until) => until.saturating_sub(held_up.since) >= LONG,
+            None => now.at.saturating_sub(held_up.since) >= LONG_FOR_A_SLOT,
+        };
+        let is_news = is_long
+            && match held_up.until {
+                Some(_) => self.of_rate.replace(held_up.ticket) != Some(held_up.ticket),
+                None => !std::mem::replace(&mut self.of_slots, true),
+            };
+        let left = held_up.until.map(|it| it.saturating_sub(now.at));
+        is_news.then_some((Some(held_up.by.name()), left))
+    }
+}
+
+impl Crowd {
+    /// After how long the wait for a slot is a long one.
+    fn grows_long(&self) -> Option<Duration> {
+        let held_up = self.held_up.filter(|it| it.until.is_none())?;
+        Some((held_up.since + LONG_FOR_A_SLOT).saturating_sub(self.at))
+    }
+}
+
+impl Log {
+    /// What was told of lanes, as far as it is worth keeping.
+    pub(super) fn held_up(&mut self, news: &RunEvent) {
+        if let RunEvent::HeldUp {
+            provider,
+            limit,
+            waiting,
+            for_ms,
+        } = news
+        {
+            let data =
+                json!({ "provider": provider, "limit": limit, "waiting": waiting, "ms": for_ms });
+            self.push("held_up", data, |_| ());
+        }
+    }
+}
+
+/// Waits until then, if that ever comes.
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }
 

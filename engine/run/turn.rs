@@ -101,7 +101,11 @@ impl Run<'_> {
                     (_, call) = ear.next() => self.heard(agent, attempt, &call, hear)?,
                     answer = &mut asking => break answer,
                     () = self.spending.changed() => {
-                        self.spending.news().iter().for_each(&mut *hear);
+                        for it in self.spending.news() {
+                            self.log.held_up(&it);
+                            hear(&it);
+                        }
+                        self.log.flush()?;
                     }
                 }
             };

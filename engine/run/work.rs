@@ -178,8 +178,10 @@ impl Work for Performance<'_> {
         tokio::select! {
             (about, call) = self.ear.next() => self.heard(about, &call),
             () = self.spending.changed() => {
-                let news = self.spending.news();
-                news.iter().for_each(|it| (self.hear)(it));
+                for it in self.spending.news() {
+                    self.log.held_up(&it);
+                    (self.hear)(&it);
+                }
             }
             task = self.streams.next() => return Some(Event::Flows { task }),
             withdrawn = withdrawal::next(self.withdrawals.as_mut()) => {

@@ -5,7 +5,10 @@ use serde_json::Value;
 use super::{History, text, time, usage};
 use crate::{
     journal::Row,
-    report::{count, inert, lines::tokens},
+    report::{
+        count, inert,
+        lines::{held_up, tokens},
+    },
 };
 
 /// The line of an entry which the history has just taken in, if it is worth one.
@@ -49,6 +52,16 @@ pub fn line(history: &History, row: &Row) -> Option<String> {
                 false => ": failed",
             };
             ("called", format!("{} for {who}{went}", word("tool")))
+        }
+        "held_up" => {
+            let limit = text(&data["limit"]);
+            let waiting = usize::try_from(data["waiting"].as_u64().unwrap_or_default());
+            let waiting = waiting.unwrap_or_default();
+            let ms = data["ms"].as_u64();
+            (
+                "paused",
+                held_up(&word("provider"), limit.as_deref(), waiting, ms),
+            )
         }
         "turn_rejected" => ("rejected", format!("{} {}{used}", word("agent"), why())),
         "plan_refused" => {

@@ -74,6 +74,12 @@ fn story() -> Vec<RunEvent> {
         message: "no answer\nin 60 s".to_owned(),
         retry_in_ms,
     };
+    let held_up = |limit: Option<&'static str>, for_ms: Option<u64>| RunEvent::HeldUp {
+        provider: "local".into(),
+        limit,
+        waiting: 3,
+        for_ms,
+    };
     vec![
         RunEvent::RunStarted {
             run: "6f-1".into(),
@@ -146,6 +152,14 @@ fn story() -> Vec<RunEvent> {
             failed: 1,
             cancelled: 2,
         },
+        RunEvent::Waiting {
+            provider: "local".into(),
+            waiting: 3,
+            paused_ms: None,
+        },
+        held_up(None, Some(3_500)),
+        held_up(Some("requests_per_minute"), Some(43_000)),
+        held_up(Some("max_concurrency"), None),
         RunEvent::Warning {
             message: "no transition\r\nmatches".to_owned(),
         },
@@ -184,8 +198,11 @@ fn every_event_has_its_line() {
             [  7.0s] failed    chunk_3 after 3 attempts: timed_out: no answer
             [  7.5s] cancelled chunk_3: `a` failed
             [  8.0s] batch     chunks partial: 12 completed, 1 failed, 2 cancelled
-            [  8.5s] warning   no transition  matches
-            [  9.0s] run       partial: 1 task failed (2 turns, 1200 tokens in, 34 out, 200 cached, cost 0.0125, 0.25 CU)
+            [  9.0s] paused    local is not asked for 3.5s, 3 calls waiting
+            [  9.5s] paused    local is not asked for 43.0s (`requests_per_minute`), 3 calls waiting
+            [ 10.0s] paused    local has no free slot (`max_concurrency`), 3 calls waiting
+            [ 10.5s] warning   no transition  matches
+            [ 11.0s] run       partial: 1 task failed (2 turns, 1200 tokens in, 34 out, 200 cached, cost 0.0125, 0.25 CU)
         "#]],
     );
 }
@@ -212,8 +229,11 @@ fn starts_are_left_out_unless_asked_for() {
             [  7.0s] failed    chunk_3 after 3 attempts: timed_out: no answer
             [  7.5s] cancelled chunk_3: `a` failed
             [  8.0s] batch     chunks partial: 12 completed, 1 failed, 2 cancelled
-            [  8.5s] warning   no transition  matches
-            [  9.0s] run       partial: 1 task failed (2 turns, 1200 tokens in, 34 out, 200 cached, cost 0.0125, 0.25 CU)
+            [  9.0s] paused    local is not asked for 3.5s, 3 calls waiting
+            [  9.5s] paused    local is not asked for 43.0s (`requests_per_minute`), 3 calls waiting
+            [ 10.0s] paused    local has no free slot (`max_concurrency`), 3 calls waiting
+            [ 10.5s] warning   no transition  matches
+            [ 11.0s] run       partial: 1 task failed (2 turns, 1200 tokens in, 34 out, 200 cached, cost 0.0125, 0.25 CU)
         "#]],
     );
 }
@@ -224,7 +244,7 @@ fn quiet_is_the_last_line_of_a_run_that_did_not_end_well() {
         Level::Quiet,
         &story(),
         expect![[r#"
-            [  9.0s] run       partial: 1 task failed (2 turns, 1200 tokens in, 34 out, 200 cached, cost 0.0125, 0.25 CU)
+            [ 11.0s] run       partial: 1 task failed (2 turns, 1200 tokens in, 34 out, 200 cached, cost 0.0125, 0.25 CU)
         "#]],
     );
     let completed = RunEvent::RunEnded {

@@ -244,3 +244,34 @@ fn behind_a_closed_curtain_nothing_is_drawn_and_what_came_is_printed_afterwards(
           c  ChunkAnalyst     0s
         chunks ████████████░░░░░░░░░░░░ 1/2, 1 failed"#]]);
 }
+
+#[test]
+fn a_wait_for_a_provider_is_counted_down() {
+    let mut theatre = Theatre::new(Level::Normal);
+    let waiting = |waiting: usize| RunEvent::Waiting {
+        provider: "local".into(),
+        waiting,
+        paused_ms: None,
+    };
+    let held_up = RunEvent::HeldUp {
+        provider: "local".into(),
+        limit: Some("tokens_per_minute"),
+        waiting: 2,
+        for_ms: Some(43_000),
+    };
+    theatre.at(1, [batch_started(4), waiting(2), held_up]);
+    theatre.at(11, [waiting(3)]);
+    theatre.check(expect![[r#"
+        [  1.0s] paused    local is not asked for 43.0s (`tokens_per_minute`), 2 calls waiting
+          3 calls waiting for local, 33s more
+        chunks ░░░░░░░░░░░░░░░░░░░░░░░░ 0/4"#]]);
+    theatre.at(44, [waiting(1)]);
+    theatre.check(expect![[r#"
+        [  1.0s] paused    local is not asked for 43.0s (`tokens_per_minute`), 2 calls waiting
+          1 call waiting for local
+        chunks ░░░░░░░░░░░░░░░░░░░░░░░░ 0/4"#]]);
+    theatre.at(45, [waiting(0)]);
+    theatre.check(expect![[r#"
+        [  1.0s] paused    local is not asked for 43.0s (`tokens_per_minute`), 2 calls waiting
+        chunks ░░░░░░░░░░░░░░░░░░░░░░░░ 0/4"#]]);
+}

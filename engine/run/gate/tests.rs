@@ -4,6 +4,7 @@ use tokio::{
 };
 
 use super::*;
+use crate::lane::Kept;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -31,11 +32,9 @@ async fn one_after_the_other_gets_the_slot() {
         });
     }
     yield_now().await;
-    let crowd = Crowd {
-        waiting: 4,
-        paused: None,
-    };
-    assert_eq!(gate.crowd(), crowd);
+    let crowd = gate.crowd();
+    assert_eq!((crowd.waiting, crowd.paused), (4, None));
+    assert_eq!(crowd.held_up.map(|it| it.by), Some(Kept::Slots));
     let ends = calls.join_all().await;
     assert_eq!(ends, [(0, 1), (1, 1), (2, 2), (3, 2), (4, 3), (5, 3)]);
     assert_eq!(gate.crowd().waiting, 0);

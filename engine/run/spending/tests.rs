@@ -69,16 +69,17 @@ fn question(seconds: u32) -> Request {
 
 /// How long a call takes, and what comes of it.
 type Says = (Duration, Result<Reply, Rejection>);
+type Script = fn(&mut Rng, u64) -> Says;
 
 /// Somebody who answers by chance.
 struct Model {
     rng: Mutex<Rng>,
     asked: AtomicU64,
-    says: fn(&mut Rng, u64) -> Says,
+    says: Script,
 }
 
 impl Model {
-    fn new(seed: u64, says: fn(&mut Rng, u64) -> Says) -> Model {
+    fn new(seed: u64, says: Script) -> Model {
         Model {
             rng: Mutex::new(Rng::with_seed(seed)),
             asked: AtomicU64::new(0),
@@ -125,7 +126,7 @@ fn rejected(failure: Failure, usage: Usage) -> Result<Reply, Rejection> {
 }
 
 /// Sixteen workers ask until nothing is left. Gives what they used and how many were asked.
-async fn spend(limit: Limit, seed: u64, says: fn(&mut Rng, u64) -> Says) -> (Usage, u64) {
+async fn spend(limit: Limit, seed: u64, says: Script) -> (Usage, u64) {
     let spending = spending(limit, seed);
     let model = Arc::new(Model::new(seed, says));
     let mut workers = JoinSet::new();
@@ -276,6 +277,58 @@ async fn who_waits_is_told() {
     assert_eq!(told[1], (8, true), "the refusal, after a moment");
     told[1].1 = false;
     assert_eq!(told, expected);
+}
+
+/// What is told of waits while calls are made: the second, the limit, and for how many seconds.
+async fn told(limits: &str, calls: usize, says: Script) -> Vec<(u64, &'static str, Option<u64>)> {
+    let files = WORKFLOW.replace("max_concurrency: 4", limits);
+    let (workflow, faults) = compile::compile(&bundle(&files));
+    let workflow = workflow.unwrap_or_else(|| panic!("{faults:?}"));
+    let free = (Limit::default(), Usage::default());
+    let mut spending = Spending::new(&workflow, &Agents::new(), free, 0);
+    let model = Arc::new(Model::new(0, says));
+    let mut under_way = JoinSet::new();
+    for _ in 0..calls {
+        let (meter, model) = (spending.meter("A"), Arc::clone(&model));
+        under_way.spawn(async move { meter.ask(&*model, question(100)).await });
+    }
+    let begun = Instant::now();
+    let mut told = Vec::new();
+    loop {
+        tokio::select! {
+            ended = under_way.join_next() => if ended.is_none() { break },
+            () = spending.changed() => {
+                for it in spending.news() {
+                    let RunEvent::HeldUp { limit, for_ms, .. } = it else { continue };
+                    let seconds = for_ms.map(|it| it.div_ceil(1000));
+                    told.push((begun.elapsed().as_secs(), limit.unwrap_or("-"), seconds));
+                }
+            }
+        }
+    }
+    told
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_wait_for_a_limit_is_told_once() {
+    let quick: Script = |_, _| (SECOND, reply(used(90, 10)));
+    // Two a minute: the third waits for the first, and the fifth for the third.
+    let limit = "requests_per_minute";
+    let waits = told("requests_per_minute: 2", 5, quick).await;
+    assert_eq!(waits, [(0, limit, Some(60)), (60, limit, Some(60))]);
+    let limit = "tokens_per_minute";
+    let waits = told("tokens_per_minute: 200", 3, quick).await;
+    assert_eq!(waits, [(0, limit, Some(60)), (60, limit, Some(60))]);
+    // Each of the calls before it is long, and it waits all the time.
+    let slow: Script = |_, _| (SECOND * 30, reply(used(90, 10)));
+    let waits = told("max_concurrency: 1", 4, slow).await;
+    assert_eq!(waits, [(10, "max_concurrency", None)]);
+    let waits = told("max_concurrency: 1", 4, |_, _| {
+        (SECOND * 9, reply(used(1, 1)))
+    })
+    .await;
+    assert_eq!(waits, [], "nobody waits for long");
+    assert_eq!(told("requests_per_minute: 5", 5, quick).await, []);
 }
 
 #[tokio::test(start_paused = true)]
