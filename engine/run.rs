@@ -61,7 +61,7 @@ mod work;
 
 use aside::Aside;
 use batch::Done;
-pub use bound::{Bound, bound};
+pub use bound::{Against, Bound, Measure, bound};
 pub use clock::now_ms;
 pub use ending::Ending;
 pub use log::Log;

@@ -242,7 +242,7 @@ fn what_is_withheld_is_not_under_way() {
 
 #[test]
 fn a_plan_has_a_bound() {
-    let worker = |terms: &str| {
+    let worker = |terms: &str, [run, batch]: [&str; 2]| {
         let asked = "kind: openai, model: m, base_url: 'http://127.0.0.1:9/v1'";
         let worker = format!("{{name: Worker, system_message: do, runtime: {{{asked}{terms}}}}}");
         let (head, rest) = FILES.split_once("  - name: Worker").expect("there is one");
@@ -250,7 +250,8 @@ fn a_plan_has_a_bound() {
         let files = format!("{head}  - {worker}\n  - name: Writer{rest}");
         let provider = "providers:\n  p: {base_url: 'http://127.0.0.1:9/v1',";
         let files = files.replace("providers:\n  p: {", provider);
-        Project::of(&files.replace("BUDGET", "").replace("OPTION", ""))
+        let files = files.replace("BUDGET", run);
+        Project::of(&files.replace("OPTION", batch))
     };
     let bound = |project: &Project| {
         let drawn = project.run(&["plan", "W"]);
@@ -259,25 +260,50 @@ fn a_plan_has_a_bound() {
         let lines: Vec<&str> = lines.collect();
         lines.join("\n") + "\n" + &drawn.stderr
     };
-    let known = worker(", max_output_tokens: 100, api_key_env: NONE");
+    let budgets = [
+        "budget: {tokens: 90000, cost: 100000}",
+        "budget: {tokens: 95124, cost: 96725}",
+    ];
+    let known = worker(", max_output_tokens: 100, api_key_env: NONE", budgets);
     expect![[r#"
         at most 16 calls, 95124 tokens, cost 96724
+          AGENT   CALLS  TOKENS  COST
+          Worker  16     95124   96724
+        budget of batch work, 95124 tokens: these tasks may reach it
+        budget of batch work, cost 96725: these tasks stay below it
+        budget of the run, 90000 tokens: these tasks may reach it
+        budget of the run, cost 100000: these tasks stay below it; what other agents use comes on top
     "#]]
     .assert_eq(&bound(&known));
     expect![[r#"
         at most 16 calls
         no bound in tokens: `Worker` has no `max_output_tokens`
+          AGENT   CALLS  TOKENS  COST
+          Worker  16     -       -
+        budget of batch work, 95124 tokens: nobody knows whether these tasks reach it
+        budget of batch work, cost 96725: nobody knows whether these tasks reach it
+        budget of the run, 90000 tokens: nobody knows whether these tasks reach it
+        budget of the run, cost 100000: nobody knows whether these tasks reach it
     "#]]
-    .assert_eq(&bound(&worker("")));
+    .assert_eq(&bound(&worker("", budgets)));
     let fallback =
         ", max_output_tokens: 100, fallback: [{model: n, base_url: 'http://127.0.0.1:8/v1'}]";
     expect![[r#"
         at most 32 calls, 190248 tokens
         no bound in money: nobody says what an answer of `Worker` costs
+          AGENT   CALLS  TOKENS  COST
+          Worker  32     190248  -
     "#]]
-    .assert_eq(&bound(&worker(fallback)));
+    .assert_eq(&bound(&worker(fallback, ["", ""])));
     let drawn = known.run(&["plan", "W", "--json"]);
     assert_eq!(number(&drawn, "/bound/calls"), 16);
+    let drawn: Value = serde_json::from_str(&drawn.stdout).expect("one JSON result");
+    expect![[r#"
+        [{"agent":"Worker","calls":16,"tokens":95124,"cost":96724.0}]
+        [{"of":"batch","what":"tokens","limit":95124,"most":95124,"is_below":false},{"of":"batch","what":"cost","limit":96725.0,"most":96724.0,"is_below":true},{"of":"run","what":"tokens","limit":90000,"most":95124,"is_below":false},{"of":"run","what":"cost","limit":100000.0,"most":96724.0,"is_below":true}]"#]].assert_eq(&format!(
+        "{}\n{}",
+        drawn["bound"]["agents"], drawn["bound"]["budgets"]
+    ));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::{
     compile::Batch,
     graph::{TaskGraph, TaskIx, Width},
     plan::Plan,
-    run::Bound,
+    run::{Against, Bound, Measure},
 };
 
 /// How many characters there are for a list of names.
@@ -165,7 +165,43 @@ impl Drawing<'_> {
             None if bound.usage.cost.is_none() || bound.tokens().is_none() => String::new(),
             None => because("money", &bound.unpriced),
         };
-        format!("{calls}{tokens}{cost}\n")
+        let mut text = format!("{calls}{tokens}{cost}\n");
+        let mut rows = vec![["AGENT", "CALLS", "TOKENS", "COST"].map(str::to_owned)];
+        rows.extend(bound.agents.iter().map(|(agent, part)| {
+            let unknown = || "-".to_owned();
+            [
+                clip(agent, NAME),
+                part.calls.to_string(),
+                part.tokens.map_or_else(unknown, |it| it.to_string()),
+                part.cost.map_or_else(unknown, |it| it.amount().to_string()),
+            ]
+        }));
+        for row in table(&rows).lines() {
+            text.push_str(&format!("  {row}\n"));
+        }
+        for it in bound.against() {
+            text.push_str(&self.against(it));
+        }
+        text
+    }
+
+    /// How the tasks stand to a budget.
+    fn against(&self, it: Against) -> String {
+        let whose = match it.is_of_batch {
+            true => format!("batch {}", clip(&self.batch.id, NAME)),
+            false => "the run".to_owned(),
+        };
+        let limit = match it.limit {
+            Measure::Tokens(tokens) => format!("{tokens} tokens"),
+            Measure::Cost(cost) => format!("cost {}", cost.amount()),
+        };
+        let how = match (it.is_below(), it.is_of_batch) {
+            (Some(true), true) => "these tasks stay below it",
+            (Some(true), false) => "these tasks stay below it; what other agents use comes on top",
+            (Some(false), _) => "these tasks may reach it",
+            (None, _) => "nobody knows whether these tasks reach it",
+        };
+        format!("budget of {whose}, {limit}: {how}\n")
     }
 
     fn json(&self) -> Value {
@@ -198,6 +234,13 @@ impl Drawing<'_> {
                 "cost": self.bound.cost(),
                 "unknown": self.bound.unknown,
                 "unpriced": self.bound.unpriced,
+                "agents": self.bound.agents.iter().map(|(agent, part)| json!({
+                    "agent": &**agent,
+                    "calls": part.calls,
+                    "tokens": part.tokens,
+                    "cost": part.cost,
+                })).collect::<Vec<_>>(),
+                "budgets": self.bound.against().into_iter().map(compared).collect::<Vec<_>>(),
             },
         })
     }
@@ -244,6 +287,24 @@ impl Drawing<'_> {
         text.push_str("}\n");
         text
     }
+}
+
+/// A budget as data.
+fn compared(it: Against) -> Value {
+    let amount = |it: Measure| match it {
+        Measure::Tokens(tokens) => json!(tokens),
+        Measure::Cost(cost) => json!(cost),
+    };
+    json!({
+        "of": if it.is_of_batch { "batch" } else { "run" },
+        "what": match it.limit {
+            Measure::Tokens(_) => "tokens",
+            Measure::Cost(_) => "cost",
+        },
+        "limit": amount(it.limit),
+        "most": it.most.map(amount),
+        "is_below": it.is_below(),
+    })
 }
 
 /// A name in a quoted Mermaid label. Whatever could mean something there is written by its number.

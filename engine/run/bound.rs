@@ -1,10 +1,14 @@
 //! The most that a plan can cost, before anything is asked.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::meter::{BYTES_A_TOKEN, prompt_tokens, tokens_of};
 use crate::{
     agent::Usage,
+    budget::Limit,
     compile::{AgentSpec, Batch, Workflow},
     context::Context,
     graph::TaskIx,
@@ -28,11 +32,45 @@ pub struct Bound {
     pub unknown: BTreeSet<String>,
     /// What keeps its cost from having one.
     pub unpriced: BTreeSet<String>,
+    /// The same of each agent that is asked.
+    pub agents: BTreeMap<Arc<str>, Part>,
+    /// What the whole run may spend, and the batch.
+    pub run: Limit,
+    pub batch: Limit,
+}
+
+/// What one agent's tasks use at most.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    pub calls: u64,
+    /// Nothing if nobody knows.
+    pub tokens: Option<u64>,
+    pub cost: Option<Cost>,
+}
+
+/// An amount of what a budget limits.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub enum Measure {
+    Tokens(u64),
+    Cost(Cost),
+}
+
+/// A budget, and the most of it that the tasks use, if that is known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Against {
+    /// Of the batch, or of the run, in which others are asked as well.
+    pub is_of_batch: bool,
+    pub limit: Measure,
+    pub most: Option<Measure>,
 }
 
 /// The bound of a batch's plan, in the context that it would start in.
 pub fn bound(workflow: &Workflow, batch: &Batch, plan: &Plan, context: &Context) -> Bound {
-    let mut bound = Bound::default();
+    let mut bound = Bound {
+        run: workflow.budget,
+        batch: batch.budget,
+        ..Bound::default()
+    };
     let attempts = u64::from(batch.policy.retry_limit) + 1;
     for (ix, task) in plan.tasks().iter().enumerate() {
         let Some(spec) = workflow.agents.get(&*task.agent) else {
@@ -44,6 +82,9 @@ pub fn bound(workflow: &Workflow, batch: &Batch, plan: &Plan, context: &Context)
             continue;
         }
         bound.calls = bound.calls.saturating_add(attempts * ways);
+        // Whatever is unknown of one task of an agent is unknown of all.
+        let part = bound.agents.entry(Arc::clone(&spec.name)).or_default();
+        part.calls = part.calls.saturating_add(attempts * ways);
         let Some(output) = limits(workflow, spec, &mut bound.unknown) else {
             continue;
         };
@@ -63,19 +104,27 @@ pub fn bound(workflow: &Workflow, batch: &Batch, plan: &Plan, context: &Context)
             output_tokens: output.saturating_mul(attempts),
             ..Usage::default()
         };
+        let mut sum = Usage::default();
+        let mut is_priced = true;
         for (provider, model) in spec.ways() {
             let price = workflow.providers.get(provider);
             let price = price.and_then(|it| it.price(model));
             if price.is_none() {
+                is_priced = false;
                 let agent = &spec.name;
                 let unpriced = format!("nobody says what an answer of `{agent}` costs");
                 bound.unpriced.insert(unpriced);
             }
-            bound.usage.add(Usage {
+            sum.add(Usage {
                 cost: price.map(|it| it.of(usage)),
                 ..usage
             });
         }
+        let tokens = part.tokens.unwrap_or_default();
+        part.tokens = Some(tokens.saturating_add(sum.tokens()));
+        let cost = part.cost.unwrap_or_default();
+        part.cost = sum.cost.filter(|_| is_priced).map(|it| cost.plus(it));
+        bound.usage.add(sum);
     }
     bound
 }
@@ -89,6 +138,31 @@ impl Bound {
     pub fn cost(&self) -> Option<Cost> {
         let is_known = self.unknown.is_empty() && self.unpriced.is_empty();
         self.usage.cost.filter(|_| is_known)
+    }
+
+    /// Every budget there is, that of the batch first.
+    pub fn against(&self) -> Vec<Against> {
+        let limits = [(true, self.batch), (false, self.run)];
+        let budgets = limits.into_iter().flat_map(|(is_of_batch, limit)| {
+            let tokens = limit.tokens.map(Measure::Tokens);
+            let cost = limit.cost.map(Measure::Cost);
+            let tokens = tokens.map(|it| (it, self.tokens().map(Measure::Tokens)));
+            let cost = cost.map(|it| (it, self.cost().map(Measure::Cost)));
+            let both = tokens.into_iter().chain(cost);
+            both.map(move |(limit, most)| Against {
+                is_of_batch,
+                limit,
+                most,
+            })
+        });
+        budgets.collect()
+    }
+}
+
+impl Against {
+    /// Whether something of it is left whatever happens; nothing if nobody knows.
+    pub fn is_below(&self) -> Option<bool> {
+        self.most.map(|it| it < self.limit)
     }
 }
 
