@@ -12,6 +12,7 @@ use std::{
 
 use anyhow::Context as _;
 use tokio::{net::TcpListener, sync::Semaphore, task::JoinSet, time::sleep};
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -26,12 +27,15 @@ mod network;
 mod patience;
 mod peers;
 mod places;
+mod secure;
 mod tasks;
 mod work;
 
 use peers::Peers;
 use places::Places;
 use tasks::Tasks;
+
+pub use secure::certificate;
 
 /// How long nobody is let in after that went wrong.
 const BREATH: Duration = Duration::from_millis(10);
@@ -146,13 +150,14 @@ impl Provider {
         }
     }
 
-    /// Serves whoever connects, until `stop`.
+    /// Serves whoever connects, until `stop`: those who speak TLS, where there is a certificate to show them.
     ///
     /// # Errors
     /// Nobody can connect.
     pub async fn listen(
         self: &Arc<Provider>,
         listener: TcpListener,
+        tls: Option<&TlsAcceptor>,
         stop: &CancellationToken,
     ) -> anyhow::Result<()> {
         let mut connections = JoinSet::new();
@@ -168,9 +173,9 @@ impl Provider {
                         continue;
                     };
                     let Some(place) = self.places.enter(address.ip(), true) else { continue };
-                    let (provider, stop) = (Arc::clone(self), stop.clone());
+                    let (provider, tls, stop) = (Arc::clone(self), tls.cloned(), stop.clone());
                     connections.spawn(async move {
-                        network::welcome(&provider, stream, &place, &stop).await;
+                        network::welcome(&provider, stream, tls.as_ref(), &place, &stop).await;
                     });
                 }
             }

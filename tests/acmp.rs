@@ -15,6 +15,7 @@ mod buying;
 mod costs;
 mod kills;
 mod providing;
+mod secured;
 mod streaming;
 
 pub(crate) use providing::{SERVED, Serving, answers, invoke};

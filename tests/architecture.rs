@@ -175,7 +175,14 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
     (
         "provide",
         &[
-            "accept", "acmp", "agent", "compile", "context", "prompt", "tool",
+            "accept",
+            "acmp",
+            "agent",
+            "compile",
+            "context",
+            "diagnostic",
+            "prompt",
+            "tool",
         ],
         &[
             "anyhow",
@@ -183,9 +190,11 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
             "http_body_util",
             "hyper",
             "hyper_util",
+            "rustls",
             "serde_json",
             "subtle",
             "tokio",
+            "tokio_rustls",
             "tokio_tungstenite",
             "tokio_util",
         ],

@@ -151,6 +151,12 @@ pub(super) struct Provide {
     /// The environment variable that holds the bearer token that buyers have to show
     #[arg(long, value_name = "NAME", requires = "listen")]
     pub(super) token_env: Option<String>,
+    /// Speak TLS, and show this certificate: a PEM file, with those after it that it is signed with
+    #[arg(long, value_name = "FILE", requires_all = ["listen", "tls_key"])]
+    pub(super) tls_cert: Option<PathBuf>,
+    /// The key to the certificate: a PEM file
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(super) tls_key: Option<PathBuf>,
     #[command(flatten)]
     pub(super) common: Common,
 }

@@ -30,6 +30,12 @@ pub(super) fn provide(args: &args::Provide) -> anyhow::Result<u8> {
         Ok(token) => token,
         Err(faults) => return refuse(&faults, &args.common),
     };
+    let tls = args.tls_cert.as_ref().zip(args.tls_key.as_ref());
+    let tls = tls.map(|(certificate, key)| provide::certificate(certificate, key));
+    let tls = match tls.transpose() {
+        Ok(tls) => tls,
+        Err(fault) => return refuse(&[fault], &args.common),
+    };
     if workflow.capabilities.is_empty() {
         let message = format!(
             "no agent of `{}` has `capabilities` to serve",
@@ -57,11 +63,19 @@ pub(super) fn provide(args: &args::Provide) -> anyhow::Result<u8> {
             Some(address) => {
                 let listener = provide::open(address).await?;
                 let address = listener.local_addr()?;
+                let s = if tls.is_some() { "s" } else { "" };
+                let is_heard = tls.is_none() && !address.ip().is_loopback();
+                let hint = match is_heard {
+                    true => {
+                        "\nwhat is said there, the token too, can be read on its way: `--tls-cert` gives it a certificate"
+                    }
+                    false => "",
+                };
                 writeln!(
                     io::stderr(),
-                    "serving at ws://{address}/ and http://{address}/"
+                    "serving at ws{s}://{address}/ and http{s}://{address}/{hint}"
                 )?;
-                provider.listen(listener, &stop).await?;
+                provider.listen(listener, tls.as_ref(), &stop).await?;
             }
         }
         provider.close().await;

@@ -18,7 +18,13 @@ use hyper::{
     upgrade::OnUpgrade,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::{net::TcpStream, sync::mpsc, time::timeout};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    sync::mpsc,
+    time::timeout,
+};
+use tokio_rustls::TlsAcceptor;
 use tokio_tungstenite::{
     WebSocketStream,
     tungstenite::{handshake::server::create_response, protocol::Role},
@@ -45,10 +51,31 @@ type Body = UnsyncBoxBody<Bytes, Infallible>;
 pub(super) async fn welcome(
     provider: &Arc<Provider>,
     stream: TcpStream,
+    tls: Option<&TlsAcceptor>,
     place: &Place,
     stop: &CancellationToken,
 ) {
     let _ = stream.set_nodelay(true);
+    let Some(tls) = tls else {
+        return serve(provider, stream, place, stop).await;
+    };
+    let secured = tokio::select! {
+        secured = timeout(GREETING, tls.accept(stream)) => secured,
+        () = place.lost() => return,
+        () = stop.cancelled() => return,
+    };
+    // One that speaks no TLS hears so by TLS.
+    if let Ok(Ok(stream)) = secured {
+        serve(provider, stream, place, stop).await;
+    }
+}
+
+async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    provider: &Arc<Provider>,
+    stream: S,
+    place: &Place,
+    stop: &CancellationToken,
+) {
     let stream = Patient::new(stream, provider.limits.patience, place);
     let (upgrades, mut upgraded) = mpsc::channel(1);
     let service = service_fn(|request| {

@@ -9,7 +9,7 @@ use super::{
     Carrier::{self, *},
     Peer, SERVED, ask, ask_over, heard, one, read,
 };
-use crate::harness::{Project, home};
+use crate::harness::Project;
 
 #[test]
 fn l2_01_and_22_a_provider_is_given_one_task_and_a_literal() {
@@ -375,37 +375,6 @@ fn nothing_goes_to_another_machine_where_everybody_can_read_it() {
 
 /// Elsewhere it is the system that says which ones are.
 #[cfg(target_os = "linux")]
-#[test]
-fn over_tls_only_a_certificate_that_is_trusted_counts() {
-    for carrier in [Websocket, Http] {
-        let project = Project::new();
-        let peer = Peer::start(&project, "secured", carrier);
-        let plain = peer.endpoint["url"].as_str().unwrap_or_default();
-        let (scheme, place) = plain.split_once(':').expect("it has a scheme");
-        let acmp = json!({ "providers": [{
-            "name": "secured",
-            "endpoint": { "kind": carrier.name(), "url": format!("{scheme}s:{place}") },
-            "capabilities": ["echo"],
-        }] });
-        project.write("acmp.json", acmp.to_string());
-        project.write("dag.json", one(&json!({})));
-        let arguments = ["dag", "dag.json", "--acmp", "acmp.json", "--json"];
-        let trusted = home().join("tests/peers/tls.pem");
-        let trusted = trusted.to_string_lossy();
-        let ran = project.run_with(&[("SSL_CERT_FILE", &*trusted)], &arguments);
-        assert_eq!(ran.code, 0, "{carrier:?}: {} {}", ran.stdout, ran.stderr);
-        let ran = project.run(&arguments);
-        assert_eq!(ran.code, 1, "{carrier:?}: {}", ran.stderr);
-        let reason = read(&ran.stdout)["reason"].clone();
-        let reason = reason.as_str().unwrap_or_default();
-        assert!(
-            reason.contains("connection: provider `secured`: "),
-            "{reason}"
-        );
-        assert_eq!(heard(&project, "secured", "acmp/invoke").len(), 1);
-    }
-}
-
 #[test]
 fn l2_24_what_is_given_up_is_cancelled_at_its_provider() {
     let never = json!({ "timeout_ms": 4000 });

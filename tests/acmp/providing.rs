@@ -22,12 +22,22 @@ pub(crate) struct Serving {
 
 impl Serving {
     pub(crate) fn start(project: &Project, token: Option<&str>) -> Serving {
-        Serving::at("127.0.0.1:0", project, token).expect("any port will do")
+        Serving::at("127.0.0.1:0", project, token, &[]).expect("any port will do")
+    }
+
+    pub(crate) fn start_with(project: &Project, options: &[&str]) -> Serving {
+        Serving::at("127.0.0.1:0", project, None, options).expect("any port will do")
     }
 
     /// Nothing if it cannot listen there.
-    fn at(address: &str, project: &Project, token: Option<&str>) -> Option<Serving> {
+    fn at(
+        address: &str,
+        project: &Project,
+        token: Option<&str>,
+        options: &[&str],
+    ) -> Option<Serving> {
         let mut arguments = vec!["provide", "W", "--listen", address];
+        arguments.extend(options);
         if token.is_some() {
             arguments.extend(["--token-env", "BUYERS_TOKEN"]);
         }
@@ -55,7 +65,7 @@ impl Serving {
         let address = format!("127.0.0.1:{}", self.port);
         drop(self);
         // What it was about to start may have its port for a moment more.
-        let mut starts = (0..500).map(|_| Serving::at(&address, project, None));
+        let mut starts = (0..500).map(|_| Serving::at(&address, project, None, &[]));
         starts.find_map(|it| it).expect("the port becomes free")
     }
 
