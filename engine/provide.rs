@@ -26,6 +26,7 @@ mod connection;
 mod network;
 mod patience;
 mod peers;
+mod pieces;
 mod places;
 mod secure;
 mod tasks;

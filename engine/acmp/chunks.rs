@@ -51,7 +51,7 @@ impl Chunk {
     /// The params of a notification.
     pub fn params(&self, task_id: &str, seq: usize) -> Value {
         let chunk = json!({ "type": &*self.kind, "data": self.value() });
-        json!({ "task_id": task_id, "seq": seq, "chunk": chunk, "final": self.is_last })
+        params(task_id, seq, chunk, self.is_last)
     }
 
     /// How much it adds to what those before it make up, the last of which is given.
@@ -71,6 +71,11 @@ impl Chunk {
     fn is_text(&self) -> bool {
         &*self.kind == "text" && self.data.starts_with('"')
     }
+}
+
+/// The params of a notification of a chunk.
+pub fn params(task_id: &str, seq: usize, chunk: Value, is_last: bool) -> Value {
+    json!({ "task_id": task_id, "seq": seq, "chunk": chunk, "final": is_last })
 }
 
 /// What chunks make up: one alone is the whole; texts are put one after the other; anything else is a list.

@@ -4,16 +4,13 @@ use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use futures_util::FutureExt;
 use serde_json::{Value, json};
-use tokio::{
-    sync::mpsc,
-    task::JoinSet,
-    time::{sleep, timeout},
-};
+use tokio::{sync::mpsc, task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     Provider,
     peers::Unsent,
+    pieces::Pieces,
     places::Place,
     tasks::{Coming, Done, New, Outcome},
     work::Task,
@@ -43,6 +40,8 @@ pub(super) struct Asked {
     id: Value,
     task_id: String,
     coming: Coming,
+    /// Whether the buyer wants the output in chunks, and can be sent them.
+    pub(super) streams: bool,
 }
 
 /// Takes in messages until the buyer is gone, or `stop`; then what is under way is answered first.
@@ -95,6 +94,7 @@ pub(super) fn take(provider: &Arc<Provider>, text: &str, place: &Place, open: us
                     id,
                     task_id,
                     coming,
+                    streams: params["stream"] == true,
                 }),
                 Err(error) => Taken::Answer(answer(id, Err(error))),
             }
@@ -128,9 +128,9 @@ fn known(provider: &Provider, method: &str) -> Outcome {
                 "version": wire::VERSION,
                 "role": "provider",
                 "accepts": ["acmp/invoke", "acmp/cancel"],
-                "emits": ["acmp/heartbeat"],
+                "emits": ["acmp/streamChunk", "acmp/heartbeat"],
                 "features": {
-                    "output_streaming": false,
+                    "output_streaming": true,
                     "input_streaming": false,
                     "heartbeat_interval_ms": provider.limits.heartbeat.as_millis() as u64,
                 },
@@ -182,9 +182,7 @@ async fn carry_out(provider: Arc<Provider>, task: Task, new: New) {
         outcome = carried_out => outcome.unwrap_or_else(|_| {
             Err(Error::new(wire::INTERNAL, "it broke inside the provider").about(&id))
         }),
-        () = new.cancel.cancelled() => {
-            Err(Error::new(wire::CANCELLED, "it was cancelled").about(&id))
-        }
+        why = new.stopped.wait() => Err(why),
     };
     let bytes = match &outcome {
         Ok(result) => result.to_string().len(),
@@ -193,12 +191,7 @@ async fn carry_out(provider: Arc<Provider>, task: Task, new: New) {
     provider.tasks.end(&id, Done { outcome, bytes });
 }
 
-async fn is_done(coming: &mut Coming) {
-    // Where it is lost, nobody says any more that it is done.
-    let _ = coming.wait_for(Option::is_some).await;
-}
-
-/// Answers when the task is done, and meanwhile says that it is under way.
+/// Says that the task is under way until it is done, and then what came of it.
 pub(super) async fn wait(
     provider: Arc<Provider>,
     outgoing: mpsc::Sender<String>,
@@ -209,27 +202,28 @@ pub(super) async fn wait(
         id,
         task_id,
         mut coming,
+        streams,
     } = asked;
-    loop {
-        let text = tokio::select! {
-            () = is_done(&mut coming) => {
-                // A result is not copied before there is room for it.
-                if let Ok(room) = outgoing.reserve().await {
-                    let bytes = coming.borrow().as_ref().map_or(0, |it| it.bytes);
-                    unsent.add(bytes).await;
-                    let lost = || Err(Error::new(wire::INTERNAL, "it is lost").about(&task_id));
-                    let outcome = coming.borrow().as_ref().map(|it| it.outcome.clone());
-                    room.send(answer(id, outcome.unwrap_or_else(lost)));
-                }
-                return;
-            }
-            () = sleep(provider.limits.heartbeat) => Message::Notification {
-                method: "acmp/heartbeat".to_owned(),
-                params: json!({ "task_id": task_id }),
-            },
-        };
-        if outgoing.send(text.text()).await.is_err() {
+    let beat = Message::Notification {
+        method: "acmp/heartbeat".to_owned(),
+        params: json!({ "task_id": task_id }),
+    };
+    while timeout(provider.limits.heartbeat, coming.is_done())
+        .await
+        .is_err()
+    {
+        if outgoing.send(beat.text()).await.is_err() {
             return;
         }
+    }
+    let mut pieces = Pieces::new(id, task_id, streams);
+    // Nothing of a result is copied before there is room for it.
+    while !pieces.are_sent()
+        && let Ok(room) = outgoing.reserve().await
+    {
+        let bytes = coming.shown(|it| pieces.bytes(it));
+        unsent.add(bytes.unwrap_or_default()).await;
+        let text = coming.shown(|it| pieces.next(&it.outcome));
+        room.send(text.unwrap_or_else(|why| pieces.next(&Err(why))));
     }
 }

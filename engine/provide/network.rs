@@ -160,7 +160,9 @@ async fn respond(
             let unsent = Arc::clone(place.unsent());
             with(EVENTS, events(provider, unsent, asked, busy))
         }
-        Taken::Task(asked) => {
+        Taken::Task(mut asked) => {
+            // Only the answer, which is the last, has room in such a response.
+            asked.streams = false;
             let (outgoing, mut texts) = mpsc::channel(1);
             let unsent = Arc::clone(place.unsent());
             let waiting = connection::wait(Arc::clone(provider), outgoing, unsent, asked);
@@ -170,7 +172,6 @@ async fn respond(
                 tokio::select! {
                     biased;
                     text = texts.recv() => match text {
-                        // Only the answer, which is the last, has room in such a response.
                         Some(text) => last = text,
                         None => return with(JSON, Full::from(last).boxed_unsync()),
                     },

@@ -2,12 +2,12 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::Relaxed},
 };
 
 use serde_json::Value;
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 use super::{
     Limits,
@@ -24,8 +24,14 @@ pub(super) struct Done {
     pub(super) bytes: usize,
 }
 
-/// Who waits for a task learns of its outcome.
-pub(super) type Coming = watch::Receiver<Option<Done>>;
+/// What is to come of a task, for one who waits for it.
+pub(super) struct Coming {
+    done: watch::Receiver<Option<Done>>,
+    stopped: Stopped,
+}
+
+/// Why a task was stopped, if it was.
+pub(super) struct Stopped(watch::Receiver<Option<Error>>);
 
 /// The tasks of all connections, by id.
 pub(super) struct Tasks {
@@ -47,15 +53,59 @@ struct Known {
 
 struct Task {
     done: watch::Sender<Option<Done>>,
-    cancel: CancellationToken,
+    stop: watch::Sender<Option<Error>>,
     bytes: usize,
     peer: Arc<Peer>,
 }
 
 /// A task that nobody has asked for before.
 pub(super) struct New {
-    pub(super) cancel: CancellationToken,
+    pub(super) stopped: Stopped,
     pub(super) peer: Arc<Peer>,
+}
+
+impl Coming {
+    /// Waits until the task is done.
+    pub(super) async fn is_done(&mut self) {
+        // Where it is lost, nobody says any more that it is done.
+        let _ = self.done.wait_for(Option::is_some).await;
+    }
+
+    /// What came of it, if that is known and nobody has cancelled the task since it is waited for.
+    pub(super) fn shown<T>(&self, show: impl FnOnce(&Done) -> T) -> Result<T, Error> {
+        if let Some(why) = self.stopped.0.borrow().clone() {
+            return Err(why);
+        }
+        let done = self.done.borrow();
+        let lost = || Error::new(wire::INTERNAL, "it is lost");
+        done.as_ref().map(show).ok_or_else(lost)
+    }
+}
+
+impl Stopped {
+    /// Waits until it is.
+    pub(super) async fn wait(mut self) -> Error {
+        let why = self.0.wait_for(Option::is_some).await;
+        match why.ok().and_then(|it| it.clone()) {
+            Some(why) => why,
+            // Nobody can stop it any more.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Task {
+    fn coming(&self) -> Coming {
+        Coming {
+            done: self.done.subscribe(),
+            stopped: Stopped(self.stop.subscribe()),
+        }
+    }
+
+    /// Stops what is done about it, and lets nobody who comes later know.
+    fn stop(&mut self, why: Error) {
+        mem::take(&mut self.stop).send_replace(Some(why));
+    }
 }
 
 impl Tasks {
@@ -83,7 +133,7 @@ impl Tasks {
     ) -> Option<(Coming, Option<New>)> {
         let mut known = self.known();
         if let Some(task) = known.tasks.get(id) {
-            return Some((task.done.subscribe(), None));
+            return Some((task.coming(), None));
         }
         let of_peer = peer.open_bytes.load(Relaxed).saturating_add(bytes);
         let of_all = known.open_bytes.saturating_add(bytes);
@@ -93,17 +143,19 @@ impl Tasks {
         known.open_bytes = of_all;
         // It changes under the lock alone.
         peer.open_bytes.store(of_peer, Relaxed);
-        let (done, coming) = watch::channel(None);
-        let cancel = CancellationToken::new();
         let task = Task {
-            done,
-            cancel: cancel.clone(),
+            done: watch::Sender::default(),
+            stop: watch::Sender::default(),
             bytes,
             peer: Arc::clone(peer),
         };
+        let new = New {
+            stopped: Stopped(task.stop.subscribe()),
+            peer: Arc::clone(peer),
+        };
+        let coming = task.coming();
         known.tasks.insert(id.to_owned(), task);
-        let peer = Arc::clone(peer);
-        Some((coming, Some(New { cancel, peer })))
+        Some((coming, Some(new)))
     }
 
     /// A task is done. The oldest results are forgotten where there are too many, also if somebody still waits to take them.
@@ -129,10 +181,10 @@ impl Tasks {
         }
     }
 
-    /// Stops a task that is under way.
+    /// Stops a task that is under way, and the chunks of one that is done.
     pub(super) fn cancel(&self, id: &str) {
-        if let Some(task) = self.known().tasks.get(id) {
-            task.cancel.cancel();
+        if let Some(task) = self.known().tasks.get_mut(id) {
+            task.stop(Error::new(wire::CANCELLED, "it was cancelled").about(id));
         }
     }
 }

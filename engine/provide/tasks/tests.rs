@@ -12,9 +12,9 @@ fn done(bytes: usize) -> Done {
 }
 
 fn shown(coming: &Coming) -> Option<Result<Value, String>> {
-    let coming = coming.borrow();
-    let done = coming.as_ref()?;
-    Some(done.outcome.clone().map_err(|it| it.message))
+    let shown = coming.shown(|it| it.outcome.clone());
+    let shown = shown.and_then(|it| it).map_err(|it| it.message);
+    (shown != Err("it is lost".to_owned())).then_some(shown)
 }
 
 #[test]
@@ -36,6 +36,27 @@ fn what_is_not_taken_is_not_kept_for_ever() {
     assert_eq!(shown(&b), Some(Ok(json!("x"))));
     assert_eq!(shown(&enter("a")), None);
     assert_eq!(shown(&enter("b")), Some(Ok(json!("x"))));
+}
+
+#[tokio::test]
+async fn a_task_is_stopped_for_those_who_wait_and_not_for_those_who_come_later() {
+    let limits = Limits::default();
+    let (tasks, peers) = (Tasks::new(&limits), Peers::new(&limits));
+    let peer = peers.at(Ipv4Addr::LOCALHOST.into());
+    let enter = |id: &str| tasks.enter(id, 1, &peer).expect("there is room");
+    let cancelled = Some(Err("it was cancelled".to_owned()));
+    let (_, new) = enter("under way");
+    tasks.cancel("under way");
+    let why = new.expect("it is new").stopped.wait().await;
+    assert_eq!(why.code, wire::CANCELLED);
+    // It is done, and somebody takes what came of it.
+    let (before, _) = enter("done");
+    tasks.end("done", done(1));
+    assert_eq!(shown(&before), Some(Ok(json!("x"))));
+    tasks.cancel("done");
+    assert_eq!(shown(&before), cancelled);
+    assert_eq!(shown(&enter("done").0), Some(Ok(json!("x"))));
+    tasks.cancel("nobody's");
 }
 
 #[test]
