@@ -31,7 +31,7 @@ pub mod template;
 mod witness;
 
 pub use crate::acmp::{buyer::Streams, chunks::Chunks};
-pub use leave::{Call, Granted, Leave, Leaves, Question};
+pub use leave::{Call, Came, Granted, Leave, Leaves, Question, SoFar};
 pub use witness::Witness;
 
 /// One question to one agent.

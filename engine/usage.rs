@@ -15,6 +15,9 @@ pub struct Usage {
     /// What providers took that say so themselves, in CU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cu: Option<Cost>,
+    /// Whether some of it is what nobody said, estimated from what was sent and received.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
 }
 
 impl Usage {
@@ -31,6 +34,7 @@ impl Usage {
         };
         self.cost = both(self.cost, more.cost);
         self.cu = both(self.cu, more.cu);
+        self.estimated |= more.estimated;
     }
 
     /// What was used after `earlier`.
@@ -46,6 +50,7 @@ impl Usage {
                 .saturating_sub(earlier.cached_input_tokens),
             cost: after(self.cost, earlier.cost),
             cu: after(self.cu, earlier.cu),
+            estimated: self.estimated,
         }
     }
 

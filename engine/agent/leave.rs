@@ -1,6 +1,11 @@
 //! Whether a model may be asked now: one question to an agent may be many to models.
 
-use std::{fmt, future::Future, pin::Pin, sync::Arc};
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use super::Usage;
 use crate::accept::Rejection;
@@ -29,6 +34,41 @@ pub type Granted<'a> = Pin<Box<dyn Future<Output = Result<Box<dyn Call>, Rejecti
 pub trait Call: Send {
     /// What it used, or why it failed. Gives what is to be counted.
     fn ended(self: Box<Self>, came: Result<(Usage, usize), &Rejection>) -> Usage;
+
+    /// Where it is noted what has come of its answer, in case it comes to no end.
+    fn so_far(&self) -> SoFar;
+}
+
+/// What has come of an answer so far.
+#[derive(Debug, Clone, Default)]
+pub struct SoFar(Arc<Mutex<Came>>);
+
+/// How much of an answer has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Came {
+    /// How long that is, in bytes. Nothing: it is not known to have begun.
+    pub bytes: Option<usize>,
+    /// As far as the endpoint has said.
+    pub usage: Usage,
+}
+
+impl SoFar {
+    pub fn note(&self, bytes: usize, usage: Usage) {
+        let bytes = Some(bytes);
+        *self.state() = Came { bytes, usage };
+    }
+
+    pub fn forget(&self) {
+        *self.state() = Came::default();
+    }
+
+    pub fn came(&self) -> Came {
+        *self.state()
+    }
+
+    fn state(&self) -> MutexGuard<'_, Came> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Leave to ask models, from nobody where nobody minds.
@@ -58,6 +98,10 @@ struct Free;
 impl Call for Free {
     fn ended(self: Box<Self>, came: Result<(Usage, usize), &Rejection>) -> Usage {
         came.map_or_else(|it| it.usage, |it| it.0)
+    }
+
+    fn so_far(&self) -> SoFar {
+        SoFar::default()
     }
 }
 

@@ -122,8 +122,7 @@ fn used(usage: Option<ScriptedUsage>) -> Usage {
         input_tokens: usage.input_tokens,
         output_tokens: usage.output_tokens,
         cached_input_tokens: usage.cached_input_tokens,
-        cost: None,
-        cu: None,
+        ..Usage::default()
     }
 }
 

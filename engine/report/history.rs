@@ -128,7 +128,12 @@ impl History {
                     task.start(entry, prompt);
                 }
             }
-            "withheld" if entry.task.is_none() => self.turn(&data).take(entry, &data),
+            "withheld" | "cut_short" if entry.task.is_none() => self.turn(&data).take(entry, &data),
+            "cut_short" => {
+                if let Some(task) = self.task_mut(entry) {
+                    task.cut_short(entry, &data);
+                }
+            }
             "accepted" | "rejected" | "withheld" | "task_ended" => {
                 if let Some(task) = self.task_mut(entry) {
                     task.take(entry, &data);

@@ -344,6 +344,14 @@ fn ended(end: &TaskEnd, attempts: u32, files: usize) -> (&'static str, String) {
     }
 }
 
+/// What is put before numbers that are an estimate, in part at least.
+pub(super) fn about(usage: Usage) -> &'static str {
+    match usage.estimated {
+        true => "~",
+        false => "",
+    }
+}
+
 /// What was used, where anything is known of it.
 pub(super) fn tokens(usage: Usage) -> String {
     let Usage {
@@ -352,16 +360,18 @@ pub(super) fn tokens(usage: Usage) -> String {
         cached_input_tokens,
         cost,
         cu,
+        ..
     } = usage;
+    let about = about(usage);
     let mut text = match (input_tokens, output_tokens) {
         (0, 0) => String::new(),
-        _ => format!(", {input_tokens} tokens in, {output_tokens} out"),
+        _ => format!(", {about}{input_tokens} tokens in, {about}{output_tokens} out"),
     };
     if cached_input_tokens > 0 {
         text.push_str(&format!(", {cached_input_tokens} cached"));
     }
     if let Some(cost) = cost {
-        text.push_str(&format!(", cost {}", cost.amount()));
+        text.push_str(&format!(", cost {about}{}", cost.amount()));
     }
     if let Some(cu) = cu {
         text.push_str(&format!(", {} CU", cu.amount()));

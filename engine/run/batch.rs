@@ -102,6 +102,7 @@ impl Run<'_> {
             identities: BTreeMap::new(),
             judged: Vec::new(),
             streams: Streams::new(n_tasks),
+            under_way: vec![None; n_tasks],
             queue: Queue::default(),
         };
         let driven = drive::Batch {
@@ -118,6 +119,7 @@ impl Run<'_> {
         if let Some(error) = work.broken.take() {
             return Err(error);
         }
+        work.count_cut_short()?;
         let waiting = work.waiting.take();
         let status = results::status(batch, &work.fates);
         let why = results::why(&plan, &work.fates);

@@ -339,6 +339,17 @@ impl Log {
         self.push("withheld", data, |_| ());
     }
 
+    /// An attempt was given up, which used so much up to then.
+    pub(super) fn cut_short(&mut self, about: About<'_>, usage: Usage) {
+        self.about("cut_short", about, json!({ "usage": usage }), None);
+    }
+
+    /// The same outside a batch.
+    pub(super) fn turn_cut_short(&mut self, turn: u32, agent: &str, usage: Usage) {
+        let data = json!({ "turn": turn, "agent": agent, "usage": usage });
+        self.push("cut_short", data, |_| ());
+    }
+
     pub(super) fn delayed(&mut self, about: About<'_>, wait: Duration) {
         let until = now_ms().saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
         self.about("delayed", about, json!({ "until_ms": until }), None);

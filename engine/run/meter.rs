@@ -16,7 +16,9 @@ use super::{
 };
 use crate::{
     accept::{Failure, Rejection, Whose},
-    agent::{Agent, Call, Granted, Leave, Leaves, Question, Reply, Request, Usage, Witness},
+    agent::{
+        Agent, Call, Came, Granted, Leave, Leaves, Question, Reply, Request, SoFar, Usage, Witness,
+    },
     budget::Amount,
     compile::AgentSpec,
     contract::runtime::Runtime,
@@ -69,6 +71,7 @@ struct UnderWay {
     witness: Witness,
     held: Held,
     inside: Option<Inside>,
+    so_far: SoFar,
     has_ended: bool,
 }
 
@@ -181,6 +184,7 @@ impl Meter {
             witness: witness.clone(),
             held: self.purse.reserve(Amount::of(most)).await?,
             inside,
+            so_far: SoFar::default(),
             has_ended: false,
         })
     }
@@ -218,18 +222,37 @@ impl Drop for Given {
 }
 
 impl UnderWay {
-    /// What is to be counted. Where there is a budget, what nobody says is estimated: the question was read, and an
-    /// answer of so many bytes was written.
+    /// What an answer of so many bytes is to be counted as. Where there is a budget, what nobody says is estimated.
     fn counted(&self, used: Usage, answer: usize) -> Usage {
         let used = match used.tokens() {
-            0 if self.meter.purse.ledger().is_limited() => Usage {
-                input_tokens: self.asked,
-                output_tokens: tokens_of(answer),
-                ..used
-            },
+            0 if self.meter.purse.ledger().is_limited() => self.estimated(answer),
             _ => used,
         };
         self.meter.priced(self.way, used)
+    }
+
+    /// What a call is to be counted as that came to no end. Of an answer that had begun it is known that somebody
+    /// counts it; of one that had not, it is taken for granted where there is a budget.
+    fn unfinished(&self) -> Usage {
+        let Came { bytes, usage } = self.so_far.came();
+        let used = match (usage.tokens(), bytes) {
+            (1.., _) => usage,
+            (0, None) if !self.meter.purse.ledger().is_limited() => usage,
+            (0, bytes) => self.estimated(bytes.unwrap_or(0)),
+        };
+        self.meter.priced(self.way, used)
+    }
+
+    /// The question was read, and an answer of so many bytes was written.
+    fn estimated(&self, answer: usize) -> Usage {
+        let most = self.meter.max_output_tokens;
+        let answer = tokens_of(answer);
+        Usage {
+            input_tokens: self.asked,
+            output_tokens: if most > 0 { answer.min(most) } else { answer },
+            estimated: true,
+            ..Usage::default()
+        }
     }
 
     fn end(&mut self, used: Usage, how: How) {
@@ -250,9 +273,15 @@ impl Call for UnderWay {
                     rejection.failure,
                     Failure::Timeout | Failure::IdleTimeout | Failure::TooLong
                 );
-                let used = match was_read {
-                    true => self.counted(rejection.usage, 0),
-                    false => self.meter.priced(self.way, rejection.usage),
+                let has_begun = self.so_far.came().bytes.is_some();
+                let used = match rejection.usage.tokens() {
+                    0 if was_read || has_begun => self.unfinished(),
+                    // It was an answer, if not one that can be used.
+                    0 if rejection.failure.is_about_the_answer() => {
+                        let answer = rejection.answer.as_ref().map_or(0, |it| it.len());
+                        self.counted(rejection.usage, answer)
+                    }
+                    _ => self.meter.priced(self.way, rejection.usage),
                 };
                 (used, how(rejection))
             }
@@ -260,12 +289,16 @@ impl Call for UnderWay {
         self.end(used, how);
         used
     }
+
+    fn so_far(&self) -> SoFar {
+        self.so_far.clone()
+    }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
         if !self.has_ended {
-            let used = self.counted(Usage::default(), 0);
+            let used = self.unfinished();
             self.witness.uses(used);
             self.end(used, How::Otherwise);
         }

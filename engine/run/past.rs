@@ -249,6 +249,11 @@ impl Reader {
                 self.in_flight.remove(&task);
                 return Ok(());
             }
+            "cut_short" => {
+                // What came of it nobody knows, but for what it used.
+                self.undone.add(usage(&data)?);
+                return Ok(());
+            }
             "delayed" => {
                 self.delay(task.1, data["until_ms"].as_i64());
                 return Ok(());
@@ -398,7 +403,7 @@ impl Reader {
 fn is_spent(kind: &str) -> bool {
     matches!(
         kind,
-        "answered" | "turn_rejected" | "accepted" | "rejected" | "withheld"
+        "answered" | "turn_rejected" | "accepted" | "rejected" | "withheld" | "cut_short"
     )
 }
 

@@ -1,6 +1,6 @@
 //! Asks an agent outside a batch, a few times if need be.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
 use tokio::time::sleep;
@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use super::{Hear, Run, Spoken, Stop, calls::Ear};
 use crate::{
     accept::{self, Failure, Rejection, Said},
-    agent::{Leave, Request, Streams},
+    agent::{Leave, Request, Streams, Usage},
     compile::{Reads, USER},
     context::Json,
     event::RunEvent,
@@ -93,11 +93,21 @@ impl Run<'_> {
             self.log.asked(self.turn, agent, attempt, &prompt);
             self.log.flush()?;
             let meter = self.spending.meter(agent);
-            let mut asking = pin!(meter.ask(&**asked, request));
+            let witness = request.witness.clone();
+            let mut asking = Box::pin(meter.ask(&**asked, request));
             let answer = loop {
                 tokio::select! {
                     biased;
-                    () = self.cancel.cancelled() => return Err(Stop::Cancelled),
+                    () = self.cancel.cancelled() => {
+                        // What was under way says now what it used.
+                        drop(asking);
+                        let usage = witness.used();
+                        if usage != Usage::default() {
+                            self.count(agent, usage);
+                            self.log.turn_cut_short(self.turn, agent, usage);
+                        }
+                        return Err(Stop::Cancelled);
+                    }
                     (_, call) = ear.next() => self.heard(agent, attempt, &call, hear)?,
                     answer = &mut asking => break answer,
                     () = self.spending.changed() => {

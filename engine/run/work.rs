@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     accept::{EmittedFile, Failure, How, Output, Rejection},
-    agent::{Agents, Usage},
+    agent::{Agents, Usage, Witness},
     compile::{AgentSpec, Batch},
     context::{Json, Outputs, TaskFiles, View},
     contract::runtime::Runtime,
@@ -95,6 +95,8 @@ pub(super) struct Performance<'a> {
     pub(super) judged: Vec<Judged>,
     /// What goes in chunks.
     pub(super) streams: Streams,
+    /// For each task, the attempt under way, and what is known of it.
+    pub(super) under_way: Vec<Option<(u32, Witness)>>,
     /// Tasks that people have to answer.
     pub(super) queue: Queue,
 }
@@ -131,6 +133,7 @@ impl Work for Performance<'_> {
         }
         let about = (&self.batch.id, ix.number(), attempt);
         self.log.started(about, &request.prompt);
+        self.under_way[ix.at()] = Some((attempt, request.witness.clone()));
         let asking = Asking {
             terms: self.terms(task),
             meter: self.spending.meter(&task.agent),
@@ -202,6 +205,7 @@ impl Work for Performance<'_> {
                 Answer::free(Err(rejection))
             }
         };
+        self.under_way[ix.at()] = None;
         let usage = answer.usage;
         self.used[ix.at()].add(usage);
         let warnings = self.spending.warnings();
@@ -356,6 +360,22 @@ impl Performance<'_> {
                 self.outputs.hold(ix.at(), |it| self.aside.put(it));
             }
         }
+    }
+
+    /// Counts what attempts used that nobody waited for any more.
+    pub(super) fn count_cut_short(&mut self) -> anyhow::Result<()> {
+        for (at, attempt) in mem::take(&mut self.under_way).into_iter().enumerate() {
+            let Some((attempt, witness)) = attempt else {
+                continue;
+            };
+            let (ix, usage) = (TaskIx::new(at), witness.used());
+            if usage != Usage::default() {
+                self.used[at].add(usage);
+                self.log
+                    .cut_short((&self.batch.id, ix.number(), attempt), usage);
+            }
+        }
+        self.log.flush()
     }
 
     pub(super) fn breaks(&mut self, error: anyhow::Error) -> Broken {

@@ -1,7 +1,9 @@
 //! What many workers spend at once, against an endpoint that answers them side by side.
 
 use std::{
+    io::Write,
     net::TcpListener,
+    process::Stdio,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -12,7 +14,152 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{ask, question, send};
-use crate::harness::{Project, Ran};
+use crate::harness::{self, Project, Ran, command};
+
+/// Says these events, and then nothing: it hangs up, or keeps the line.
+fn unfinished_endpoint(events: Vec<Value>, hangs_up: bool) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("it has an address");
+    thread::spawn(move || {
+        let mut kept = Vec::new();
+        for mut stream in listener.incoming().flatten() {
+            question(&mut stream);
+            let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: text/event-stream";
+            let events = events.iter().map(|it| format!("data: {it}\n\n"));
+            let _ = write!(stream, "{head}\r\n\r\n{}", events.collect::<String>());
+            if !hangs_up {
+                kept.push(stream);
+            }
+        }
+    });
+    format!("http://{address}/v1")
+}
+
+/// What was used is in the journal, and counts when the run goes on.
+#[cfg(unix)]
+#[test]
+fn a_question_counts_that_a_stopped_run_gave_up() {
+    use nix::{
+        sys::signal::{Signal, kill},
+        unistd::Pid,
+    };
+    let project = Project::of(
+        "\
+=== orchestrator.yaml
+initial_agent: A
+=== agents.yaml
+agents: [{name: A, system_message: think, runtime: {kind: openai}}]
+",
+    );
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("it has an address");
+    let url = format!("http://{address}/v1");
+    let arguments = ["W", "--json", "--budget-tokens", "100000"];
+    let mut command = command(&project.path("."), &arguments);
+    command.envs([("OPENAI_BASE_URL", &*url), ("MOZAIKS_MODEL", "m")]);
+    let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let asking = piped.spawn().expect("the program is built");
+    let (mut stream, _) = listener.accept().expect("it asks");
+    question(&mut stream);
+    let pid = Pid::from_raw(asking.id().try_into().expect("a process id"));
+    kill(pid, Signal::SIGINT).expect("it is there");
+    let ran = harness::ended(asking);
+    assert_eq!(ran.code, 130, "{}", ran.stderr);
+    let value: Value = serde_json::from_str(&ran.stdout).expect("one JSON result");
+    assert_eq!(value["usage"]["estimated"], true, "{value}");
+    let input = value["usage"]["input_tokens"].as_u64().expect("a number");
+    assert!(input > 0, "{value}");
+    let id = value["run"].as_str().expect("a run has an id");
+    let shown = project.run(&["show", id, "--json"]).stdout;
+    let shown: Value = serde_json::from_str(&shown).expect("one JSON result");
+    assert_eq!(shown["usage"]["input_tokens"], input, "{shown}");
+    let resumed = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("it asks again");
+        question(&mut stream);
+        send(&mut stream, &super::says("done"));
+    });
+    let ran = ask(&project, &url, &["resume", "--json"]);
+    resumed.join().expect("it was asked again");
+    let value: Value = serde_json::from_str(&ran.stdout).expect("one JSON result");
+    assert_eq!(value["usage"]["input_tokens"], input + 10, "{value}");
+}
+
+#[test]
+fn what_comes_to_no_end_counts_as_far_as_it_is_known() {
+    const WORKFLOW: &str = "\
+=== extended_orchestration/task_batches.yaml
+conveyors: [{id: c, decomposition_agent: P, execution_agents: [W, F], timeout_seconds: 2}]
+=== agents.yaml
+agents:
+  - {name: P, runtime: {kind: scripted, replies: [{json: {DecompositionPlan: {tasks: [TASKS]}}}]}}
+  - {name: W, system_message: work, runtime: {kind: openai}}
+  - {name: F, runtime: {kind: command, argv: [sh, -c, \"sleep 0.5; exit 1\"]}}
+";
+    let says = |text: &str| json!({ "choices": [{ "delta": { "content": text } }] });
+    let long = || says(&"word ".repeat(60));
+    let used = json!({ "choices": [], "usage": { "prompt_tokens": 7, "completion_tokens": 9 } });
+    let alone = "{task_id: t, execution_agent: W, task_prompt: dig}";
+    let beside = "{task_id: t, execution_agent: W, task_prompt: dig}, {task_id: f, execution_agent: F, task_prompt: fail}";
+    let budget: &[&str] = &["--budget-tokens", "100000"];
+    // Whether the question counts, what the answer counts as, and whether that is an estimate.
+    let cases = [
+        ("cut off", vec![long()], true, alone, &[][..], (100, true)),
+        (
+            "cut off later",
+            vec![long(), used.clone()],
+            true,
+            alone,
+            &[],
+            (9, false),
+        ),
+        ("late", vec![long()], false, alone, &[], (100, true)),
+        (
+            "late, with a budget",
+            vec![],
+            false,
+            alone,
+            budget,
+            (0, true),
+        ),
+        ("given up", vec![long()], false, beside, &[], (100, true)),
+        (
+            "given up later",
+            vec![long(), used],
+            false,
+            beside,
+            &[],
+            (9, false),
+        ),
+    ];
+    for (what, events, hangs_up, tasks, arguments, (output, is_estimated)) in cases {
+        let project = Project::of(&WORKFLOW.replace("TASKS", tasks));
+        let url = unfinished_endpoint(events, hangs_up);
+        let arguments = [&["W", "--json"], arguments].concat();
+        let ran = ask(&project, &url, &arguments);
+        let value: Value = serde_json::from_str(&ran.stdout).expect("one JSON result");
+        let usage = &value["usage"];
+        assert_eq!(
+            usage["output_tokens"], output,
+            "{what}: {usage} {}",
+            ran.stderr
+        );
+        assert_eq!(usage["estimated"] == true, is_estimated, "{what}: {usage}");
+        let input = usage["input_tokens"].as_u64().unwrap_or_default();
+        assert!(input >= 7, "{what}: {usage}");
+        let mark = if is_estimated { "~" } else { "" };
+        let id = value["run"].as_str().expect("a run has an id");
+        for command in [&["show", id][..], &["show", id, "--task", "t"]] {
+            let shown = project.run(command).stdout;
+            let wanted = format!("{mark}{input} tokens in, {mark}{output} out");
+            assert!(shown.contains(&wanted), "{what}: {shown}");
+        }
+        let shown = project.run(&["show", id]).stdout;
+        assert!(
+            shown.contains(&format!(" {mark}{input}/{output} ")),
+            "{what}: {shown}"
+        );
+    }
+}
 
 /// Gives everybody the same answer, side by side, and counts.
 fn crowded_endpoint(answer: Value) -> (String, Arc<AtomicU64>) {

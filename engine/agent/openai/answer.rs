@@ -21,7 +21,7 @@ const MAX_REFUSAL: usize = 500;
 /// # Errors
 /// There is none, or it is empty, cut off or a refusal. What it used is counted all the same.
 pub(super) fn read(answer: &Value, secrets: &Secrets) -> Result<(Heard, Usage), Rejection> {
-    let usage = usage(answer);
+    let usage = usage(&answer["usage"]);
     match message(answer, secrets) {
         Ok(heard) => Ok((heard, usage)),
         Err(rejection) => Err(Rejection { usage, ..rejection }),
@@ -115,17 +115,16 @@ pub(super) fn written(arguments: Option<&Value>) -> String {
     }
 }
 
-fn usage(answer: &Value) -> Usage {
-    let said = |path| answer.pointer(path).and_then(Value::as_u64);
+pub(super) fn usage(usage: &Value) -> Usage {
+    let said = |path| usage.pointer(path).and_then(Value::as_u64);
     let count = |path| said(path).unwrap_or(0);
-    let cached = said("/usage/prompt_tokens_details/cached_tokens");
+    let cached = said("/prompt_tokens_details/cached_tokens");
     // DeepSeek's word for it.
-    let cached = cached.or_else(|| said("/usage/prompt_cache_hit_tokens"));
+    let cached = cached.or_else(|| said("/prompt_cache_hit_tokens"));
     Usage {
-        input_tokens: count("/usage/prompt_tokens"),
-        output_tokens: count("/usage/completion_tokens"),
+        input_tokens: count("/prompt_tokens"),
+        output_tokens: count("/completion_tokens"),
         cached_input_tokens: cached.unwrap_or(0),
-        cost: None,
-        cu: None,
+        ..Usage::default()
     }
 }

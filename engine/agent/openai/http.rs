@@ -9,10 +9,16 @@ use std::{
 };
 
 use async_openai::{error::OpenAIError, middleware::HttpRequestFactory};
-use reqwest::Response;
+use reqwest::{
+    Response,
+    header::{CONTENT_TYPE, HeaderValue},
+};
 use serde_json::Value;
 
-use super::{later, meaning, stream};
+use super::{
+    super::{SoFar, Usage},
+    later, meaning, stream,
+};
 use crate::{
     accept::{Failure, Rejection},
     endpoint::{self, Secrets, Unread, events},
@@ -34,16 +40,23 @@ pub(super) struct Once {
     limit: usize,
     /// The longest silence.
     idle: Duration,
+    so_far: SoFar,
 }
 
 impl Once {
     /// For an answer of at most `max_output` bytes. As JSON it may be longer: some endpoints write `é` as `\u00e9`.
-    pub(super) fn new(client: reqwest::Client, max_output: usize, idle: Duration) -> Once {
+    pub(super) fn new(
+        client: reqwest::Client,
+        max_output: usize,
+        idle: Duration,
+        so_far: &SoFar,
+    ) -> Once {
         let limit = max_output.saturating_mul(4).saturating_add(MAX_AROUND);
         Once {
             client,
             limit,
             idle,
+            so_far: so_far.clone(),
         }
     }
 }
@@ -62,13 +75,16 @@ impl tower::Service<HttpRequestFactory> for Once {
             client,
             limit,
             idle,
+            so_far,
         } = self.clone();
         Box::pin(async move {
             let request = factory.build().await?;
             let response = within(idle, client.execute(request)).await??;
             match response.status().is_success() {
-                true if events::are_in(&response) => stream::whole(response, limit, idle).await,
-                true => whole(response, limit, idle).await,
+                true if events::are_in(&response) => {
+                    stream::whole(response, limit, idle, &so_far).await
+                }
+                true => whole(response, limit, idle, &so_far).await,
                 false => Err(broken(within(idle, complaint(response)).await?)),
             }
         })
@@ -227,8 +243,24 @@ pub(super) fn rejection(error: &OpenAIError, secrets: &Secrets) -> Rejection {
 }
 
 /// The response with all of its body in memory.
-async fn whole(response: Response, limit: usize, idle: Duration) -> Result<Response, OpenAIError> {
+async fn whole(
+    response: Response,
+    limit: usize,
+    idle: Duration,
+    so_far: &SoFar,
+) -> Result<Response, OpenAIError> {
+    let is_json = |it: &HeaderValue| it.to_str().is_ok_and(|it| it.contains("json"));
+    if response.headers().get(CONTENT_TYPE).is_some_and(is_json) {
+        // The model has said all of it by now, whether it arrives or not.
+        let length = response.content_length().unwrap_or_default();
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        so_far.note(length.min(limit), Usage::default());
+    }
     let body = endpoint::body(response, limit, idle).await;
+    if body.is_ok() {
+        // It says by itself what it is.
+        so_far.forget();
+    }
     let body = body.map_err(|it| match it {
         Unread::TooLong(limit) => broken(TooLong(limit)),
         Unread::Silent(idle) => broken(Silent(idle)),

@@ -11,7 +11,7 @@ use reqwest::{Url, header::HeaderValue};
 use serde_json::{Value, json};
 
 use super::{
-    super::{Usage, build::BuildError, env::Env, in_words},
+    super::{SoFar, Usage, build::BuildError, env::Env, in_words},
     answer, chat, http,
     known::{Known, Learnt, Way},
     responses,
@@ -121,7 +121,11 @@ impl Model {
     ///
     /// # Errors
     /// There is no answer, or none that could be read. What it used is counted all the same.
-    pub(super) async fn ask(&self, talk: &Talk<'_>) -> Result<(Heard, Usage), Rejection> {
+    pub(super) async fn ask(
+        &self,
+        talk: &Talk<'_>,
+        so_far: &SoFar,
+    ) -> Result<(Heard, Usage), Rejection> {
         let forced = match self.structured {
             Structured::Strict => Some(Way::Strict),
             Structured::JsonObject => Some(Way::JsonObject),
@@ -129,12 +133,13 @@ impl Model {
             Structured::Auto => None,
         };
         let Some(shape) = talk.request.shape.as_deref().filter(|_| forced.is_none()) else {
-            return self.ask_by(forced.unwrap_or(Way::Prompt), talk).await;
+            let way = forced.unwrap_or(Way::Prompt);
+            return self.ask_by(way, talk, so_far).await;
         };
         let mut way = self.learnt.way();
         let mut refused = None;
         loop {
-            match (self.ask_by(way, talk).await, way.next()) {
+            match (self.ask_by(way, talk, so_far).await, way.next()) {
                 // It may be about something else: then the last way is refused as well, and nothing was learnt.
                 (Err(rejection), Some(next)) if rejection.failure == Failure::BadRequest => {
                     refused.get_or_insert(rejection);
@@ -165,9 +170,14 @@ impl Model {
         }
     }
 
-    async fn ask_by(&self, way: Way, talk: &Talk<'_>) -> Result<(Heard, Usage), Rejection> {
+    async fn ask_by(
+        &self,
+        way: Way,
+        talk: &Talk<'_>,
+        so_far: &SoFar,
+    ) -> Result<(Heard, Usage), Rejection> {
         let most = talk.request.max_output_bytes;
-        let once = http::Once::new(self.http.clone(), most, self.idle_timeout);
+        let once = http::Once::new(self.http.clone(), most, self.idle_timeout, so_far);
         let client = Client::build(self.http.clone(), self.config.clone()).with_http_service(once);
         let ask = async |body: Value| -> Result<Value, OpenAIError> {
             match self.api {

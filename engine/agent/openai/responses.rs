@@ -69,8 +69,7 @@ pub(super) fn read(answer: &Value, secrets: &Secrets) -> Result<(Heard, Usage), 
         input_tokens: count("/usage/input_tokens"),
         output_tokens: count("/usage/output_tokens"),
         cached_input_tokens: count("/usage/input_tokens_details/cached_tokens"),
-        cost: None,
-        cu: None,
+        ..Usage::default()
     };
     match said(answer, secrets) {
         Ok(heard) => Ok((heard, usage)),

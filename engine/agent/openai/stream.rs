@@ -9,6 +9,8 @@ use reqwest::Response;
 use serde_json::{Value, json};
 
 use super::{
+    super::SoFar,
+    answer,
     http::{Broken, TooLong, broken, within},
     talk::MAX_CALLS,
 };
@@ -18,6 +20,7 @@ pub(super) async fn whole(
     mut response: Response,
     limit: usize,
     idle: Duration,
+    so_far: &SoFar,
 ) -> Result<Response, OpenAIError> {
     let mut line = Vec::new();
     let mut pieces = Pieces::default();
@@ -34,6 +37,9 @@ pub(super) async fn whole(
             rest = &rest[end + 1..];
         }
         line.extend_from_slice(rest);
+        if pieces.has_begun {
+            so_far.note(pieces.length(), answer::usage(&pieces.usage));
+        }
         if pieces.length().max(line.len()) > limit {
             return Err(broken(TooLong(limit)));
         }
@@ -60,11 +66,14 @@ struct Pieces {
     finish_reason: Option<Value>,
     usage: Value,
     error: Option<Value>,
+    has_begun: bool,
     is_done: bool,
     /// Of the responses API: what it ended with, and the items before that.
     response: Option<Value>,
     items: Vec<Value>,
     items_length: usize,
+    /// How long the pieces of items are that came before the items.
+    said_length: usize,
 }
 
 impl Pieces {
@@ -97,9 +106,11 @@ impl Pieces {
         }
         if let Some(usage) = event.get_mut("usage").filter(|it| !it.is_null()) {
             self.usage = usage.take();
+            self.has_begun = true;
         }
         let choices = event.get("choices").and_then(Value::as_array);
         let is_first = |it: &&Value| it.get("index").is_none_or(|it| it == 0);
+        self.has_begun |= choices.is_some();
         for choice in choices.into_iter().flatten().filter(is_first) {
             let text = |path| choice.pointer(path).and_then(Value::as_str);
             self.content
@@ -134,7 +145,13 @@ impl Pieces {
                 self.is_done = true;
                 self.error = Some(event.take());
             }
-            it => return it.starts_with("response."),
+            it if it.starts_with("response.") => {
+                self.has_begun = true;
+                if let Some(delta) = event["delta"].as_str() {
+                    self.said_length += delta.len();
+                }
+            }
+            _ => return false,
         }
         true
     }
@@ -184,7 +201,10 @@ impl Pieces {
     fn length(&self) -> usize {
         let calls = self.calls.iter();
         let calls = calls.map(|it| it.id.len() + it.name.len() + it.arguments.len());
-        self.items_length + self.content.len() + self.refusal.len() + calls.sum::<usize>()
+        self.items_length.max(self.said_length)
+            + self.content.len()
+            + self.refusal.len()
+            + calls.sum::<usize>()
     }
 
     fn completion(self) -> Result<Value, OpenAIError> {

@@ -154,7 +154,7 @@ async fn talk(models: &[Model], request: &Request, used: &mut Usage) -> Result<R
             bytes: talk.bytes(),
         };
         let call = request.leave.ask(question).await?;
-        let said = model.ask(&talk).await;
+        let said = model.ask(&talk, &call.so_far()).await;
         let usage = call.ended(said.as_ref().map(|it| (it.1, it.0.bytes())));
         used.add(usage);
         request.witness.uses(usage);

@@ -89,6 +89,10 @@ pub fn line(history: &History, row: &Row) -> Option<String> {
         }
         "accepted" => ("completed", format!("{task_id}{after}{used}")),
         "rejected" => ("rejected", format!("{task_id} {}{used}", why())),
+        "cut_short" => {
+            let whose = task.map_or_else(|| word("agent"), |it| inert(&it.id));
+            ("given up", format!("{whose}{used}"))
+        }
         "delayed" => {
             let wait = data["until_ms"]
                 .as_i64()

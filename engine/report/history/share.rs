@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{History, Task, Turn, time};
 use crate::{
     agent::Usage,
-    report::{NAME, clip, table},
+    report::{NAME, clip, lines::about, table},
 };
 
 /// What an agent took, all its questions together.
@@ -87,12 +87,14 @@ pub(super) fn text(history: &History) -> String {
 pub(super) fn tokens(usage: Usage) -> String {
     match (usage.input_tokens, usage.output_tokens) {
         (0, 0) => "-".to_owned(),
-        (input, output) => format!("{input}/{output}"),
+        (input, output) => format!("{}{input}/{output}", about(usage)),
     }
 }
 
 pub(super) fn cost(usage: Usage) -> String {
-    let cost = usage.cost.map(|it| it.amount().to_string());
+    let cost = usage
+        .cost
+        .map(|it| format!("{}{}", about(usage), it.amount()));
     let cu = usage.cu.map(|it| format!("{} CU", it.amount()));
     match (cost, cu) {
         (Some(cost), Some(cu)) => format!("{cost} + {cu}"),

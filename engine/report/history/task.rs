@@ -124,6 +124,18 @@ impl Task {
         }
     }
 
+    /// An attempt was given up, which used so much up to then.
+    pub(super) fn cut_short(&mut self, entry: &Entry, data: &Value) {
+        let number = entry.attempt.unwrap_or_default();
+        if let Some(attempt) = self.attempts.iter_mut().rfind(|it| it.number == number) {
+            attempt.usage.add(usage(data));
+            if matches!(attempt.came, Came::UnderWay) {
+                attempt.came = Came::CutShort;
+                attempt.ended_at_ms = Some(entry.at_ms);
+            }
+        }
+    }
+
     pub(super) fn take(&mut self, entry: &Entry, data: &Value) {
         let number = entry.attempt.unwrap_or_default();
         let came = match (&*entry.kind, &entry.body) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::super::{answer, http, responses, stream};
+use super::super::{super::SoFar, answer, http, responses, stream};
 use crate::endpoint::Secrets;
 
 /// The keys that are looked for, and others.
@@ -112,7 +112,7 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let whole = runtime.unwrap().block_on(async {
             let response = ::http::Response::new(text).into();
-            let whole = stream::whole(response, 1 << 20, Duration::from_secs(60)).await;
+            let whole = stream::whole(response, 1 << 20, Duration::from_secs(60), &SoFar::default()).await;
             match whole {
                 Ok(response) => response.json::<Value>().await.ok(),
                 Err(_) => None,

@@ -148,8 +148,7 @@ async fn requests_and_calls() {
             input_tokens: 14,
             output_tokens: 4,
             cached_input_tokens: 6,
-            cost: None,
-            cu: None,
+            ..Usage::default()
         }
     );
     assert_eq!(*told.lock().unwrap(), ["find ok"]);
