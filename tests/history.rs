@@ -11,7 +11,7 @@ use expect_test::{Expect, expect};
 use crate::harness::{Project, command};
 
 /// Three tasks, one after the other; `b` answers well at the second attempt only.
-const FILES: &str = r#"=== extended_orchestration/task_batches.yaml
+pub(crate) const FILES: &str = r#"=== extended_orchestration/task_batches.yaml
 version: 1
 conveyors:
   - id: work
@@ -62,7 +62,7 @@ fn ids(project: &Project) -> Vec<String> {
 
 /// Carries out commands, one a line, and shows what each printed and its exit code, with `RUN` for the id and `#` for
 /// whatever depends on the time.
-fn check(project: &Project, id: &str, commands: &[&str], expect: Expect) {
+pub(crate) fn check(project: &Project, id: &str, commands: &[&str], expect: Expect) {
     let shown = commands.iter().map(|command| {
         let arguments = command.replace("RUN", id);
         let ran = project.run(&arguments.split(' ').collect::<Vec<_>>());
@@ -79,41 +79,6 @@ fn timeless(text: &str) -> String {
     );
     let time = time.expect("it is well-formed");
     time.replace_all(text, "$1$2#").into_owned()
-}
-
-#[test]
-fn a_project_without_runs_has_none() {
-    let project = Project::of(FILES);
-    let commands = ["runs", "runs --json", "show x", "prune --older-than 0s"];
-    check(
-        &project,
-        "none",
-        &commands,
-        expect![[r#"
-        $ runs
-        there are no such runs
-        => 0
-        $ runs --json
-        []
-        => 0
-        $ show x
-        error[MZ601]: there is no run `x`
-
-        1 error; nothing was started
-        for more about one of them: mozaiks-run explain MZ601
-        => 2
-        $ prune --older-than 0s
-        there is nothing to remove
-        => 0
-    "#]],
-    );
-    for arguments in ["show x --events", "logs x", "cancel x", "rm x"] {
-        let ran = project.run(&arguments.split(' ').collect::<Vec<_>>());
-        let fault = ran.stderr.lines().next();
-        let wanted = Some("error[MZ601]: there is no run `x`");
-        assert_eq!((ran.code, fault), (2, wanted), "{arguments}");
-    }
-    assert!(!project.path(".mozaiks").exists(), "looking writes nothing");
 }
 
 #[test]

@@ -25,3 +25,4 @@ mod runs;
 mod schemas;
 mod tools;
 mod trials;
+mod which;

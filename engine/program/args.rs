@@ -329,8 +329,8 @@ const STATUSES: [&str; 11] = [
 
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Show {
-    /// The run's id, or the beginning of it
-    pub(super) run: String,
+    /// The run's id, or the beginning of it. Without it, the last run
+    pub(super) run: Option<String>,
     /// Everything about one task: as it was planned, each attempt, its output
     #[arg(long, value_name = "ID")]
     pub(super) task: Option<String>,
@@ -346,8 +346,8 @@ pub(super) struct Show {
 
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Logs {
-    /// The run's id, or the beginning of it
-    pub(super) run: String,
+    /// The run's id, or the beginning of it. Without it, the last run
+    pub(super) run: Option<String>,
     /// Go on until the run ends
     #[arg(long, short)]
     pub(super) follow: bool,

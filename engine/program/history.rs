@@ -44,17 +44,10 @@ pub(super) fn runs(args: &args::Runs) -> anyhow::Result<u8> {
 }
 
 pub(super) fn show(args: &args::Show) -> anyhow::Result<u8> {
-    let project = match project(&args.common) {
-        Ok(project) => project,
-        Err(faults) => return refuse(&faults, &args.common),
-    };
-    let journal = read(&project)?;
-    let run = match which::named(journal.as_ref(), &args.run)? {
-        Ok(run) => run,
-        Err(fault) => return refuse(&[*fault], &args.common),
-    };
-    let Some(journal) = journal else {
-        return Ok(INVALID);
+    let looked_at = looked_at(args.run.as_deref(), &args.common)?;
+    let (project, journal, run) = match looked_at {
+        Ok(found) => found,
+        Err(code) => return Ok(code),
     };
     let mut out = io::stdout().lock();
     let mut history = History::new(run.started_at_ms);
@@ -110,18 +103,32 @@ pub(super) fn show(args: &args::Show) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-pub(super) fn logs(args: &args::Logs) -> anyhow::Result<u8> {
-    let project = match project(&args.common) {
+/// A project, its journal, and the run that is named, or else the last one.
+fn looked_at(
+    name: Option<&str>,
+    common: &args::Common,
+) -> anyhow::Result<Result<(Project, Journal, Run), u8>> {
+    let project = match project(common) {
         Ok(project) => project,
-        Err(faults) => return refuse(&faults, &args.common),
+        Err(faults) => return refuse(&faults, common).map(Err),
     };
     let journal = read(&project)?;
-    let run = match which::named(journal.as_ref(), &args.run)? {
-        Ok(run) => run,
-        Err(fault) => return refuse(&[*fault], &args.common),
+    let run = match name {
+        Some(name) => which::named(journal.as_ref(), name)?,
+        None => which::last(journal.as_ref())?,
     };
-    let Some(journal) = journal else {
-        return Ok(INVALID);
+    Ok(match (run, journal) {
+        (Ok(run), Some(journal)) => Ok((project, journal, run)),
+        (Err(fault), _) => Err(refuse(&[*fault], common)?),
+        (Ok(_), None) => Err(INVALID),
+    })
+}
+
+pub(super) fn logs(args: &args::Logs) -> anyhow::Result<u8> {
+    let looked_at = looked_at(args.run.as_deref(), &args.common)?;
+    let (project, journal, run) = match looked_at {
+        Ok(found) => found,
+        Err(code) => return Ok(code),
     };
     let mut history = History::new(run.started_at_ms);
     let mut tell = |row: Row| {

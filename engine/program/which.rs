@@ -9,7 +9,7 @@ use anyhow::Context as _;
 
 use crate::{
     diagnostic::{Code, Diagnostic},
-    journal::{Found, Journal, Run},
+    journal::{Filter, Found, Journal, Run},
 };
 
 /// The run of an id, or of the beginning of one.
@@ -30,6 +30,18 @@ pub(super) fn named(
         }
     };
     Ok(Err(Box::new(fault)))
+}
+
+/// The run that began last.
+pub(super) fn last(journal: Option<&Journal>) -> anyhow::Result<Result<Run, Box<Diagnostic>>> {
+    let filter = Filter {
+        status: None,
+        workflow: None,
+        limit: 1,
+    };
+    let runs = journal.map_or(Ok(Vec::new()), |it| it.runs(&filter))?;
+    let none = || Box::new(Diagnostic::error(Code::NoRun, "there is no run yet"));
+    Ok(runs.into_iter().next().ok_or_else(none))
 }
 
 /// The process that works on the run of a folder, as it wrote itself down. `None` if nobody does.
