@@ -23,6 +23,7 @@ use crate::{
 };
 
 mod connection;
+mod inputs;
 mod network;
 mod patience;
 mod peers;
@@ -202,3 +203,6 @@ pub async fn open(address: SocketAddr) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(address).await;
     listener.with_context(|| format!("cannot listen at `{address}`"))
 }
+
+#[cfg(test)]
+mod tests;

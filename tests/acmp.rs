@@ -16,6 +16,7 @@ mod costs;
 mod kills;
 mod providing;
 mod secured;
+mod serving;
 mod streaming;
 
 pub(crate) use providing::{SERVED, Serving, answers, invoke};

@@ -77,6 +77,19 @@ fn websocket(port: &str, bytes: &[u8]) -> TcpStream {
     stream
 }
 
+/// A part of an input that is not the last.
+fn chunk(task: &str, seq: usize) -> String {
+    let chunk = json!({ "type": "text", "data": "x".repeat(20_000) });
+    let params = json!({ "task_id": task, "seq": seq, "chunk": chunk, "final": false });
+    json!({ "jsonrpc": "2.0", "method": "acmp/inputChunk", "params": params }).to_string()
+}
+
+/// A WebSocket over which these are said.
+fn say(port: &str, texts: impl Iterator<Item = String>) -> TcpStream {
+    let frames = texts.map(|it| frame(0x81, it.len() as u64, it.as_bytes()));
+    websocket(port, &frames.collect::<Vec<_>>().concat())
+}
+
 fn is_served(serving: &Serving, after: &str) {
     for carrier in [Carrier::Websocket, Carrier::Http] {
         let messages = [
@@ -156,7 +169,7 @@ fn whoever_was_let_in_and_does_nothing_makes_room_and_nonsense_is_refused() {
     // More than all of them may hold together.
     let much = frame(0x81, 16 << 20, &vec![b' '; 4 << 20]);
     let body = " ".repeat(4 << 20);
-    let kinds: [(&str, Come<'_>); 16] = [
+    let kinds: [(&str, Come<'_>); 17] = [
         ("much of a frame", on_socket(much)),
         ("much of a body", by_request(post(true, 16 << 20, &body))),
         ("idle", on_socket(Vec::new())),
@@ -176,6 +189,13 @@ fn whoever_was_let_in_and_does_nothing_makes_room_and_nonsense_is_refused() {
         (
             "a deep body",
             by_request(post(true, deep.len() as u64, &deep)),
+        ),
+        (
+            "chunks of nobody's tasks",
+            Box::new(|ix| {
+                let chunks = (0..20).map(|it| chunk(&format!("early_{ix}_{it}"), 0));
+                say(port, chunks)
+            }),
         ),
         (
             "not read",
@@ -231,4 +251,30 @@ fn buyers_at_one_address_cannot_keep_others_out_with_tasks() {
     let message = invoke(1, "task_more", "echo").to_string();
     let (code, lines) = serving.buy(TOKEN, &[message]);
     assert_ne!(code, Some(0), "{lines:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn inputs_without_an_end_are_in_nobodys_way_and_leave_with_their_buyers() {
+    let project = Project::of(SERVED);
+    let serving = Serving::start(&project, Some(TOKEN));
+    let message = |task: &str| invoke(1, task, "echo").to_string();
+    let endless = (0..crowd()).map(|ix| {
+        let task = format!("endless_{ix}");
+        let mut asked = invoke(1, &task, "echo");
+        asked["params"]["input_stream"] = json!(true);
+        let chunks = (0..20).map(|it| chunk(&task, it));
+        say(&serving.port, [asked.to_string()].into_iter().chain(chunks))
+    });
+    let endless: Vec<TcpStream> = endless.collect();
+    for carrier in [Carrier::Websocket, Carrier::Http] {
+        let message = message(&format!("task_{carrier:?}"));
+        let (code, lines) = serving.buy_from("127.0.0.2", carrier, TOKEN, &[message]);
+        assert_eq!(code, Some(0), "{carrier:?}: {lines:?}");
+    }
+    drop(endless);
+    until("there is room again", || {
+        serving.buy(TOKEN, &[message("task_more")]).0 == Some(0)
+    });
+    is_served(&serving, "endless");
 }

@@ -21,7 +21,7 @@ use tokio::{
 
 use super::{
     call::Connection,
-    chunks::Chunks,
+    chunks::{Chunks, Wrong},
     link::{self, Unconnected},
     streamable,
     wire::{self, Error},
@@ -126,6 +126,15 @@ impl From<Unconnected> for Failed {
             Unconnected::Refused(why) => Failed::Refused(why),
             Unconnected::Lost(why) => Failed::Lost(why),
             Unconnected::Malformed(error) => Failed::Malformed(error),
+        }
+    }
+}
+
+impl From<Wrong> for Failed {
+    fn from(why: Wrong) -> Failed {
+        match why {
+            Wrong::OutOfOrder(what) => Failed::OutOfOrder(what),
+            Wrong::TooMuch(what) => Failed::TooMuch(what),
         }
     }
 }

@@ -275,7 +275,7 @@ fn take(open: &Mutex<Open>, text: &str) -> Result<(), Error> {
             };
             match output.put(&params) {
                 Ok(()) => beat.notify_one(),
-                Err(failed) => settle(open, task, Err(failed)),
+                Err(wrong) => settle(open, task, Err(wrong.into())),
             }
         }
         Ok(_) => (),

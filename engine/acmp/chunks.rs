@@ -2,15 +2,29 @@
 //!
 //! **Invariant:** the chunks of a [`Chunks`] are in order, each once, and none after the last. They are bounded in number, and together in bytes.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::buyer::Failed;
-
 /// The most chunks of one whole.
 pub const MOST: usize = 100_000;
+
+/// Why a chunk is not taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wrong {
+    /// It is none, or not the next one.
+    OutOfOrder(String),
+    TooMuch(String),
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Wrong::OutOfOrder(what) | Wrong::TooMuch(what) => f.write_str(what),
+        }
+    }
+}
 
 /// One chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,9 +136,9 @@ impl Chunks {
     ///
     /// # Errors
     /// It is no chunk, or not the next one, or there are too many.
-    pub fn put(&self, params: &Value) -> Result<(), Failed> {
+    pub fn put(&self, params: &Value) -> Result<(), Wrong> {
         let read = Chunk::read(params);
-        let (seq, chunk) = read.map_err(|what| Failed::OutOfOrder(what.to_owned()))?;
+        let (seq, chunk) = read.map_err(|what| Wrong::OutOfOrder(what.to_owned()))?;
         let mut put = Ok(());
         self.so_far.send_if_modified(|so_far| {
             put = so_far.put(seq, chunk, self.limit);
@@ -153,6 +167,12 @@ impl Chunks {
         settled.is_ok_and(|it| it.holds == Some(true))
     }
 
+    /// How many there are, and how many bytes of data.
+    pub fn size(&self) -> (usize, usize) {
+        let so_far = self.so_far.borrow();
+        (so_far.chunks.len(), so_far.bytes)
+    }
+
     pub fn has_begun(&self) -> bool {
         !self.so_far.borrow().chunks.is_empty()
     }
@@ -173,6 +193,16 @@ impl Chunks {
         chunk.cloned()
     }
 
+    /// Waits for the last one. Gives what they make up, after another one if there is one.
+    pub async fn all(&self, head: Option<&Chunk>) -> Value {
+        let mut so_far = self.so_far.subscribe();
+        // The sender is ours.
+        let _ = so_far.wait_for(SoFar::is_whole).await;
+        // Nobody who puts one in waits for what takes long.
+        let chunks = so_far.borrow().chunks.clone();
+        whole(head.into_iter().chain(&chunks))
+    }
+
     /// What they make up, if they are all there.
     pub fn whole(&self) -> Option<Value> {
         let so_far = self.so_far.borrow();
@@ -185,8 +215,8 @@ impl SoFar {
         self.chunks.last().is_some_and(|it| it.is_last)
     }
 
-    fn put(&mut self, seq: u64, mut chunk: Chunk, limit: usize) -> Result<(), Failed> {
-        let broken = |what: String| Err(Failed::OutOfOrder(what));
+    fn put(&mut self, seq: u64, mut chunk: Chunk, limit: usize) -> Result<(), Wrong> {
+        let broken = |what: String| Err(Wrong::OutOfOrder(what));
         let known = self.chunks.get(self.next);
         if known.is_none() && self.is_whole() {
             return broken("a chunk came after the last".to_owned());
@@ -204,9 +234,8 @@ impl SoFar {
         let last = self.chunks.last();
         let bytes = chunk.bytes_after(last);
         if self.chunks.len() == MOST || bytes > limit - self.bytes {
-            let what =
-                format!("the output comes in more than {MOST} chunks, or more than {limit} bytes");
-            return Err(Failed::TooMuch(what));
+            let what = format!("it comes in more than {MOST} chunks, or more than {limit} bytes");
+            return Err(Wrong::TooMuch(what));
         }
         if let Some(last) = last.filter(|it| it.kind == chunk.kind) {
             chunk.kind = Arc::clone(&last.kind);

@@ -8,7 +8,7 @@ use tokio::{sync::mpsc, task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Provider,
+    Provider, inputs,
     peers::Unsent,
     pieces::Pieces,
     places::Place,
@@ -103,8 +103,10 @@ pub(super) fn take(provider: &Arc<Provider>, text: &str, place: &Place, open: us
             Taken::Answer(answer(id, known(provider, &method)))
         }
         Ok(Message::Notification { method, params }) => {
-            if let ("acmp/cancel", Some(id)) = (&*method, params["task_id"].as_str()) {
-                provider.tasks.cancel(id);
+            match (&*method, params["task_id"].as_str()) {
+                ("acmp/cancel", Some(id)) => provider.tasks.cancel(id, place.peer()),
+                ("acmp/inputChunk", _) => provider.tasks.put(&params, place.peer()),
+                _ => (),
             }
             Taken::Noted
         }
@@ -127,11 +129,11 @@ fn known(provider: &Provider, method: &str) -> Outcome {
             "capabilities": { "acmp": {
                 "version": wire::VERSION,
                 "role": "provider",
-                "accepts": ["acmp/invoke", "acmp/cancel"],
+                "accepts": ["acmp/invoke", "acmp/cancel", "acmp/inputChunk"],
                 "emits": ["acmp/streamChunk", "acmp/heartbeat"],
                 "features": {
                     "output_streaming": true,
-                    "input_streaming": false,
+                    "input_streaming": true,
                     "heartbeat_interval_ms": provider.limits.heartbeat.as_millis() as u64,
                 },
             } },
@@ -161,21 +163,27 @@ fn invoke(
         return Err(Error::new(wire::INTERNAL, what).about(&id));
     }
     let bytes = params.to_string().len();
-    let entered = provider.tasks.enter(&id, bytes, place.peer());
-    let full = || Error::new(wire::INTERNAL, "too much is under way").about(&id);
-    let (coming, new) = entered.ok_or_else(full)?;
+    let in_chunks = task.comes_in_chunks();
+    let entered = provider.tasks.enter(&id, bytes, in_chunks, place.peer());
+    let (coming, new) = entered.ok_or_else(|| inputs::full().about(&id))?;
     if let Some(new) = new {
         tokio::spawn(carry_out(Arc::clone(provider), task, new));
     }
     Ok((id, coming))
 }
 
-async fn carry_out(provider: Arc<Provider>, task: Task, new: New) {
+async fn carry_out(provider: Arc<Provider>, mut task: Task, new: New) {
     let id = task.id().to_owned();
     let carried_out = async {
+        if let Some(input) = &new.input {
+            tokio::select! {
+                come = task.take_in(input) => come?,
+                () = provider.tasks.leave(&id, &new.buyers) => return Ok(None),
+            }
+        }
         // Others have room besides those who ask for very much.
         let _share = new.peer.running.acquire().await;
-        task.carry_out(&provider).await
+        task.carry_out(&provider).await.map(Some)
     };
     let carried_out = AssertUnwindSafe(carried_out).catch_unwind();
     let outcome = tokio::select! {
@@ -183,6 +191,9 @@ async fn carry_out(provider: Arc<Provider>, task: Task, new: New) {
             Err(Error::new(wire::INTERNAL, "it broke inside the provider").about(&id))
         }),
         why = new.stopped.wait() => Err(why),
+    };
+    let Some(outcome) = outcome.transpose() else {
+        return;
     };
     let bytes = match &outcome {
         Ok(result) => result.to_string().len(),

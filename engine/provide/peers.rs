@@ -31,9 +31,10 @@ pub(super) struct Peers {
 
 /// Those at one address.
 pub(super) struct Peer {
+    pub(super) address: IpAddr,
     /// For tasks that are carried out.
     pub(super) running: Semaphore,
-    /// How large their tasks under way are.
+    /// How large their tasks under way are, and what comes of inputs.
     pub(super) open_bytes: AtomicUsize,
     unsent: Arc<Semaphore>,
 }
@@ -69,6 +70,7 @@ impl Peers {
         }
         known.retain(|_, it| it.strong_count() > 0);
         let peer = Arc::new(Peer {
+            address,
             running: Semaphore::new(share(self.running)),
             open_bytes: AtomicUsize::new(0),
             unsent: Arc::new(Semaphore::new(share(self.unsent_bytes))),

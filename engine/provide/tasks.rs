@@ -3,7 +3,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::Relaxed},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use serde_json::Value;
@@ -11,9 +11,13 @@ use tokio::sync::watch;
 
 use super::{
     Limits,
-    peers::{Peer, share},
+    inputs::{Early, Input, Room},
+    peers::Peer,
 };
-use crate::acmp::wire::{self, Error};
+use crate::acmp::{
+    chunks::Chunks,
+    wire::{self, Error},
+};
 
 /// What came of a task.
 pub(super) type Outcome = Result<Value, Error>;
@@ -38,31 +42,40 @@ pub(super) struct Tasks {
     known: Mutex<Known>,
     most: usize,
     most_bytes: usize,
-    most_open_bytes: usize,
+    /// How large one input may be.
+    most_input_bytes: usize,
 }
 
-#[derive(Default)]
 struct Known {
     tasks: HashMap<String, Task>,
     /// Those that are done, oldest first, and how large their results are.
     done: VecDeque<(String, usize)>,
     bytes: usize,
-    /// How large those are that are under way.
-    open_bytes: usize,
+    /// For those that are under way, and their inputs.
+    room: Room,
+    early: Early,
 }
 
 struct Task {
-    done: watch::Sender<Option<Done>>,
+    done: Arc<watch::Sender<Option<Done>>>,
     stop: watch::Sender<Option<Error>>,
     bytes: usize,
     peer: Arc<Peer>,
+    /// As long as it is under way, if it comes in chunks.
+    input: Option<Input>,
 }
 
 /// A task that nobody has asked for before.
 pub(super) struct New {
     pub(super) stopped: Stopped,
     pub(super) peer: Arc<Peer>,
+    /// Its input, if that comes in chunks.
+    pub(super) input: Option<Arc<Chunks>>,
+    pub(super) buyers: Buyers,
 }
+
+/// Those who wait for a task.
+pub(super) struct Buyers(Arc<watch::Sender<Option<Done>>>);
 
 impl Coming {
     /// Waits until the task is done.
@@ -102,6 +115,14 @@ impl Task {
         }
     }
 
+    /// Gives up the room for what is under way.
+    fn leave(&mut self, room: &mut Room) {
+        room.give(self.bytes, &self.peer);
+        if let Some(input) = self.input.take() {
+            input.leave(room);
+        }
+    }
+
     /// Stops what is done about it, and lets nobody who comes later know.
     fn stop(&mut self, why: Error) {
         mem::take(&mut self.stop).send_replace(Some(why));
@@ -111,10 +132,16 @@ impl Task {
 impl Tasks {
     pub(super) fn new(limits: &Limits) -> Tasks {
         Tasks {
-            known: Mutex::default(),
+            known: Mutex::new(Known {
+                tasks: HashMap::new(),
+                done: VecDeque::new(),
+                bytes: 0,
+                room: Room::new(limits.open_bytes),
+                early: Early::default(),
+            }),
             most: limits.remembered,
             most_bytes: limits.remembered_bytes,
-            most_open_bytes: limits.open_bytes,
+            most_input_bytes: limits.message_bytes,
         }
     }
 
@@ -123,50 +150,104 @@ impl Tasks {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is to come of a task of so many bytes. If it is new, whoever asked has to carry it out. None if there is no
-    /// room for it, or none for more from there.
+    /// What is to come of a task of so many bytes, whose input may come in chunks besides. If it is new, whoever asked has to carry it out.
+    /// None if there is no room for it, or none for more from there.
     pub(super) fn enter(
         &self,
         id: &str,
         bytes: usize,
+        in_chunks: bool,
         peer: &Arc<Peer>,
     ) -> Option<(Coming, Option<New>)> {
         let mut known = self.known();
-        if let Some(task) = known.tasks.get(id) {
+        let Known {
+            tasks, room, early, ..
+        } = &mut *known;
+        if let Some(task) = tasks.get(id) {
+            if let Some(input) = task.input.as_ref().filter(|it| in_chunks && it.is_of(peer)) {
+                // Whoever asks again sends it again, from the first chunk on.
+                input.chunks.rewind();
+            }
             return Some((task.coming(), None));
         }
-        let of_peer = peer.open_bytes.load(Relaxed).saturating_add(bytes);
-        let of_all = known.open_bytes.saturating_add(bytes);
-        if of_all > self.most_open_bytes || of_peer > share(self.most_open_bytes) {
+        let came = early.take(id, peer, room);
+        let input = match came {
+            Some(came) if !in_chunks => {
+                came.leave(room);
+                None
+            }
+            None if in_chunks => Some(Input::new(id, self.most_input_bytes, peer, room)?),
+            came => came,
+        };
+        if !room.take(bytes, peer) {
+            if let Some(input) = input {
+                input.leave(room);
+            }
             return None;
         }
-        known.open_bytes = of_all;
-        // It changes under the lock alone.
-        peer.open_bytes.store(of_peer, Relaxed);
-        let task = Task {
-            done: watch::Sender::default(),
+        let broken = input.as_ref().and_then(Input::broken);
+        let mut task = Task {
+            done: Arc::default(),
             stop: watch::Sender::default(),
             bytes,
             peer: Arc::clone(peer),
+            input,
         };
         let new = New {
             stopped: Stopped(task.stop.subscribe()),
             peer: Arc::clone(peer),
+            input: task.input.as_ref().map(|it| Arc::clone(&it.chunks)),
+            buyers: Buyers(Arc::clone(&task.done)),
         };
+        if let Some(why) = broken {
+            task.stop(why.about(id));
+        }
         let coming = task.coming();
-        known.tasks.insert(id.to_owned(), task);
+        tasks.insert(id.to_owned(), task);
         Some((coming, Some(new)))
+    }
+
+    /// Takes a chunk of an input from somebody.
+    pub(super) fn put(&self, params: &Value, peer: &Arc<Peer>) {
+        let Some(id) = params["task_id"].as_str() else {
+            return;
+        };
+        let mut known = self.known();
+        let Known {
+            tasks, room, early, ..
+        } = &mut *known;
+        let Some(task) = tasks.get_mut(id) else {
+            return early.put(id, params, self.most_input_bytes, peer, room);
+        };
+        let input = task.input.as_mut().filter(|it| it.is_of(peer));
+        if let Some(Err(why)) = input.map(|it| it.put(params, room)) {
+            task.stop(why.about(id));
+        }
+    }
+
+    /// A task that has not begun is as if nobody had asked for it, as soon as nobody waits for it any more.
+    pub(super) async fn leave(&self, id: &str, buyers: &Buyers) {
+        loop {
+            buyers.0.closed().await;
+            let mut known = self.known();
+            // Somebody may have come meanwhile, which is seen under the lock.
+            if buyers.0.receiver_count() == 0 {
+                if let Some(mut task) = known.tasks.remove(id) {
+                    task.leave(&mut known.room);
+                }
+                return;
+            }
+        }
     }
 
     /// A task is done. The oldest results are forgotten where there are too many, also if somebody still waits to take them.
     pub(super) fn end(&self, id: &str, done: Done) {
         let mut known = self.known();
         let bytes = id.len() + done.bytes;
-        if let Some(task) = known.tasks.get(id) {
-            let open = task.bytes;
-            task.peer.open_bytes.fetch_sub(open, Relaxed);
+        let Known { tasks, room, .. } = &mut *known;
+        if let Some(task) = tasks.get_mut(id) {
+            task.leave(room);
             task.done.send_replace(Some(done));
-            known.open_bytes -= open;
         }
         known.done.push_back((id.to_owned(), bytes));
         known.bytes += bytes;
@@ -182,9 +263,18 @@ impl Tasks {
     }
 
     /// Stops a task that is under way, and the chunks of one that is done.
-    pub(super) fn cancel(&self, id: &str) {
-        if let Some(task) = self.known().tasks.get_mut(id) {
-            task.stop(Error::new(wire::CANCELLED, "it was cancelled").about(id));
+    pub(super) fn cancel(&self, id: &str, peer: &Peer) {
+        let mut known = self.known();
+        let Known {
+            tasks, room, early, ..
+        } = &mut *known;
+        match tasks.get_mut(id) {
+            Some(task) => task.stop(Error::new(wire::CANCELLED, "it was cancelled").about(id)),
+            None => {
+                if let Some(input) = early.take(id, peer, room) {
+                    input.leave(room);
+                }
+            }
         }
     }
 }

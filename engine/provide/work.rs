@@ -1,6 +1,6 @@
 //! Carries out one task: the params of an invocation become a question to an agent, and its answer a result.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -9,6 +9,7 @@ use super::{Provider, Served, tasks::Outcome};
 use crate::{
     accept::{self, Failure, Rejection},
     acmp::{
+        chunks::{Chunk, Chunks},
         proof,
         wire::{self, Error},
     },
@@ -23,6 +24,10 @@ pub(super) struct Task {
     id: String,
     capability: String,
     input: Value,
+    /// Whether it comes in chunks; then what came with the invocation is its beginning.
+    in_chunks: bool,
+    /// How long its buyer waits, as far as it may.
+    timeout: Duration,
     output_type: String,
     proof: bool,
 }
@@ -43,11 +48,10 @@ impl Task {
             let what = format!("nobody here serves `{}`", prompt::cut(capability, 200));
             return refuse(wire::CAPABILITY_NOT_FOUND, &what);
         }
-        if params["input_stream"] == true {
-            return refuse(wire::FEATURE_UNSUPPORTED, "inputs are not taken in pieces");
-        }
-        let input = &params["input"];
-        if !input["type"].is_string() || input.get("data").is_none() {
+        let (in_chunks, input) = (params["input_stream"] == true, &params["input"]);
+        let is_literal = input["type"].is_string() && input.get("data").is_some();
+        let is_to_come = in_chunks && input.is_null();
+        if !is_literal && !is_to_come {
             return refuse(wire::BAD_PARAMS, "`input` has no `type` and `data`");
         }
         let proof = match params["proof_method"].as_str() {
@@ -58,10 +62,13 @@ impl Task {
                 return refuse(wire::PROOF_UNSUPPORTED, what);
             }
         };
+        let (timeout, most) = (params["timeout_ms"].as_u64(), provider.limits.timeout);
         Ok(Task {
             id: id.to_owned(),
             capability: capability.to_owned(),
             input: json!({ "type": input["type"], "data": input["data"] }),
+            in_chunks,
+            timeout: timeout.map_or(most, |it| Duration::from_millis(it).min(most)),
             output_type: params["output_type"].as_str().unwrap_or("json").to_owned(),
             proof,
         })
@@ -69,6 +76,22 @@ impl Task {
 
     pub(super) fn id(&self) -> &str {
         &self.id
+    }
+
+    pub(super) fn comes_in_chunks(&self) -> bool {
+        self.in_chunks
+    }
+
+    /// Waits until its input is whole. Nobody is asked before.
+    ///
+    /// # Errors
+    /// That takes longer than its buyer waits for the task.
+    pub(super) async fn take_in(&mut self, chunks: &Chunks) -> Result<(), Error> {
+        let head = Chunk::new(&self.input, false);
+        let all = timeout(self.timeout, chunks.all(head.as_ref())).await;
+        let late = |_| Error::new(wire::TIMEOUT, "its input came to no end in time");
+        self.input = all.map_err(|it| late(it).about(&self.id))?;
+        Ok(())
     }
 
     /// Asks the agent that serves it.

@@ -95,15 +95,13 @@ fn they_are_bounded() {
     ];
     check(
         &more,
-        expect![[
-            r#"TooMuch("the output comes in more than 100000 chunks, or more than 100 bytes")"#
-        ]],
+        expect![[r#"TooMuch("it comes in more than 100000 chunks, or more than 100 bytes")"#]],
     );
     let chunks = Chunks::new(usize::MAX);
     let small = |seq| said(seq, &json!(""), false);
     assert!((0..MOST as u64).all(|it| chunks.put(&small(it)).is_ok()));
     let one_more = chunks.put(&small(MOST as u64));
-    assert!(matches!(one_more, Err(Failed::TooMuch(_))), "{one_more:?}");
+    assert!(matches!(one_more, Err(Wrong::TooMuch(_))), "{one_more:?}");
 }
 
 #[test]
@@ -122,7 +120,7 @@ fn what_comes_again_is_not_there_twice_and_has_to_be_the_same() {
     );
     chunks.rewind();
     let other = chunks.put(&said(0, &c, false));
-    assert!(matches!(other, Err(Failed::OutOfOrder(_))), "{other:?}");
+    assert!(matches!(other, Err(Wrong::OutOfOrder(_))), "{other:?}");
 }
 
 #[tokio::test]

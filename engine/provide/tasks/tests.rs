@@ -25,7 +25,7 @@ fn what_is_not_taken_is_not_kept_for_ever() {
     };
     let (tasks, peers) = (Tasks::new(&limits), Peers::new(&limits));
     let peer = peers.at(Ipv4Addr::LOCALHOST.into());
-    let mut enter = |id: &str| tasks.enter(id, 1, &peer).expect("there is room").0;
+    let mut enter = |id: &str| tasks.enter(id, 1, false, &peer).expect("there is room").0;
     let [a, b] = ["a", "b"].map(&mut enter);
     assert_eq!(shown(&a), None);
     tasks.end("a", done(50));
@@ -43,20 +43,20 @@ async fn a_task_is_stopped_for_those_who_wait_and_not_for_those_who_come_later()
     let limits = Limits::default();
     let (tasks, peers) = (Tasks::new(&limits), Peers::new(&limits));
     let peer = peers.at(Ipv4Addr::LOCALHOST.into());
-    let enter = |id: &str| tasks.enter(id, 1, &peer).expect("there is room");
+    let enter = |id: &str| tasks.enter(id, 1, false, &peer).expect("there is room");
     let cancelled = Some(Err("it was cancelled".to_owned()));
     let (_, new) = enter("under way");
-    tasks.cancel("under way");
+    tasks.cancel("under way", &peer);
     let why = new.expect("it is new").stopped.wait().await;
     assert_eq!(why.code, wire::CANCELLED);
     // It is done, and somebody takes what came of it.
     let (before, _) = enter("done");
     tasks.end("done", done(1));
     assert_eq!(shown(&before), Some(Ok(json!("x"))));
-    tasks.cancel("done");
+    tasks.cancel("done", &peer);
     assert_eq!(shown(&before), cancelled);
     assert_eq!(shown(&enter("done").0), Some(Ok(json!("x"))));
-    tasks.cancel("nobody's");
+    tasks.cancel("nobody's", &peer);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn tasks_from_one_address_leave_room_for_those_from_others() {
     };
     let (tasks, peers) = (Tasks::new(&limits), Peers::new(&limits));
     let [here, there] = [1, 2].map(|it| peers.at(Ipv4Addr::new(192, 0, 2, it).into()));
-    let enters = |id: &str, bytes: usize, peer| tasks.enter(id, bytes, peer).is_some();
+    let enters = |id: &str, bytes: usize, peer| tasks.enter(id, bytes, false, peer).is_some();
     assert!(enters("a", 60, &here) && !enters("b", 11, &here) && enters("b", 10, &here));
     assert!(!enters("c", 11, &there) && enters("c", 10, &there));
     // What is known already needs no room.
