@@ -1,7 +1,7 @@
 //! Serves the capabilities of a workflow's agents over ACMP: the provider's side of connections.
 //!
 //! **Invariant:** a task is carried out once, however often and over however many connections it is asked for, as long as its result is remembered.
-//! **Invariant:** what buyers can make it hold is bounded: connections, tasks under way, results on their way or remembered. Those at one address get no more than a share of it.
+//! **Invariant:** what buyers can make it hold is bounded: connections, tasks under way and their inputs, results on their way or remembered. Those at one address get no more than a share of it.
 
 use std::{
     collections::BTreeMap,
