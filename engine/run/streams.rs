@@ -230,3 +230,6 @@ impl Performance<'_> {
         Verdict::Accepted
     }
 }
+
+#[cfg(test)]
+mod tests;
