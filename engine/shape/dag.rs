@@ -39,6 +39,11 @@ pub fn dag(path: &str, capabilities: &[String], has_ceiling: bool) -> Shape {
 }
 
 fn document(capabilities: &[String], has_ceiling: bool) -> Arc<Model> {
+    let about = "Whether the task that waits can begin with the beginning of the whole output of the other. It makes nothing but the time shorter; false if in doubt.";
+    let streams = Field {
+        default: Some(Value::Bool(false)),
+        ..field("stream_eligible", about, Type::Boolean)
+    };
     let edge = model(
         "Edge",
         "One task waits for another.",
@@ -49,6 +54,7 @@ fn document(capabilities: &[String], has_ceiling: bool) -> Arc<Model> {
                 id(),
             ),
             field("to", "The `task_id` of the task that waits.", id()),
+            streams,
         ],
     );
     let tasks = list(Type::Model(task(capabilities, has_ceiling)));
@@ -146,13 +152,19 @@ fn input() -> Type {
         ],
     );
     let scalars = [Type::Text, Type::Number, Type::Boolean];
-    let lists = [list(Type::Text), list(Type::Number)];
+    let items = || union(scalars.iter().cloned().chain([Type::Null]));
+    // Rows of a table.
+    let lists = [list(items()), list(list(items()))];
     let data = model(
         "Data",
         "Data, as it stands.",
         vec![
             field("type", "Its type.", literal(["json"])),
-            field("data", "The data.", union(scalars.into_iter().chain(lists))),
+            field(
+                "data",
+                "The data.",
+                union(scalars.iter().cloned().chain(lists)),
+            ),
         ],
     );
     union([reference, text, data].map(Type::Model))

@@ -145,13 +145,42 @@ fn the_built_in_dag_is_as_tight_as_a_strict_schema_can_be() {
                               {
                                 "type": "array",
                                 "items": {
-                                  "type": "string"
+                                  "anyOf": [
+                                    {
+                                      "type": "string"
+                                    },
+                                    {
+                                      "type": "number"
+                                    },
+                                    {
+                                      "type": "boolean"
+                                    },
+                                    {
+                                      "type": "null"
+                                    }
+                                  ]
                                 }
                               },
                               {
                                 "type": "array",
                                 "items": {
-                                  "type": "number"
+                                  "type": "array",
+                                  "items": {
+                                    "anyOf": [
+                                      {
+                                        "type": "string"
+                                      },
+                                      {
+                                        "type": "number"
+                                      },
+                                      {
+                                        "type": "boolean"
+                                      },
+                                      {
+                                        "type": "null"
+                                      }
+                                    ]
+                                  }
                                 }
                               }
                             ],
@@ -207,11 +236,16 @@ fn the_built_in_dag_is_as_tight_as_a_strict_schema_can_be() {
                     "type": "string",
                     "pattern": "^[A-Za-z0-9][A-Za-z0-9_-]*$",
                     "description": "The `task_id` of the task that waits."
+                  },
+                  "stream_eligible": {
+                    "type": "boolean",
+                    "description": "Whether the task that waits can begin with the beginning of the whole output of the other. It makes nothing but the time shorter; false if in doubt."
                   }
                 },
                 "required": [
                   "from",
-                  "to"
+                  "to",
+                  "stream_eligible"
                 ],
                 "additionalProperties": false,
                 "description": "One task waits for another."
@@ -264,5 +298,40 @@ fn a_text_of_the_wrong_form_does_not_fit() {
             misfits[0].message.contains("a name of letters"),
             "{misfits:?}"
         );
+    }
+}
+
+#[test]
+fn an_edge_that_may_stream_says_so_and_data_may_be_a_list_or_a_table() {
+    let dag = dag("", &["split".to_owned()], false);
+    let of = |data: Value, edge: Value| {
+        let task = json!({
+            "task_id": "a",
+            "capability": "split",
+            "input": { "type": "json", "data": data },
+            "output_type": "json",
+        });
+        dag.fit(&json!({ "dag_id": "d", "tasks": [task], "edges": [edge] }))
+    };
+    let edge = |more: Value| {
+        let mut edge = json!({ "from": "a", "to": "b" });
+        edge["stream_eligible"] = more;
+        edge
+    };
+    for data in [
+        json!(1),
+        json!([]),
+        json!(["a", 1, true, null]),
+        json!([["a", 1], [], [null]]),
+    ] {
+        let fitted = of(data.clone(), edge(json!(true))).expect("it fits");
+        assert_eq!(fitted.value["tasks"][0]["input"]["data"], data);
+        assert_eq!(fitted.value["edges"][0]["stream_eligible"], true);
+    }
+    let fitted = of(json!(1), json!({ "from": "a", "to": "b" })).expect("it fits");
+    assert_eq!(fitted.value["edges"][0]["stream_eligible"], false);
+    assert!(of(json!(1), edge(json!("yes"))).is_err());
+    for data in [json!({}), json!([{}]), json!([[[1]]]), Value::Null] {
+        assert!(of(data.clone(), edge(json!(true))).is_err(), "{data}");
     }
 }
