@@ -15,6 +15,7 @@ use crate::{
 };
 
 mod misuse;
+mod monkeys;
 
 const FILES: &str = "
 === agents

@@ -362,3 +362,46 @@ fn l2_29_to_31_an_edge_streams_between_ours_and_a_peer() {
         assert_eq!(asked[0]["params"]["stream"], true, "{carrier:?}");
     }
 }
+
+#[test]
+fn l2_34_wherever_the_buyer_dies_the_same_comes_of_edges_that_stream() {
+    let input = "aäö€ ".repeat(4000);
+    let task = |id: &str, capability: &str, input: Value| json!({ "task_id": id, "capability": capability, "input": input, "output_type": "text" });
+    let from = |id: &str| json!({ "source": { "from_task": id } });
+    let edge = |from: &str, to: &str| json!({ "from": from, "to": to, "stream_eligible": true });
+    let dag = json!({
+        "dag_id": "dag_1",
+        "tasks": [
+            task("a", "twice", json!({ "type": "text", "data": input })),
+            task("b", "again", from("a")),
+            task("c", "twice", from("b")),
+        ],
+        "edges": [edge("a", "b"), edge("b", "c")],
+    });
+    let answer = json!({ "type": "text", "data": input.repeat(8) });
+    let mut deaths = 0;
+    for at in 0_usize.. {
+        let project = Project::of(SERVED);
+        let serving = Serving::start(&project, None);
+        let carrier = [Websocket, Http][at % 2];
+        let acmp = json!({ "providers": [{
+            "name": "next door",
+            "endpoint": carrier.endpoint(&serving.port),
+            "capabilities": ["twice", "again"],
+        }] });
+        project.write("acmp.json", acmp.to_string());
+        project.write("dag.json", dag.to_string());
+        let arguments = ["dag", "dag.json", "--acmp", "acmp.json"];
+        let crash = [("MOZAIKS_CRASH_AT", &*at.to_string())];
+        let ran = project.run_with(&crash, &arguments);
+        if ran.code == 0 {
+            assert!(read(&ran.stdout) == answer, "nobody died");
+            break;
+        }
+        deaths += 1;
+        let ran = project.run(&["resume"]);
+        assert_eq!(ran.code, 0, "killed at {at}: {}", ran.stderr);
+        assert!(read(&ran.stdout) == answer, "killed at {at}");
+    }
+    assert!(deaths > 3, "it died {deaths} times");
+}
