@@ -89,6 +89,8 @@ struct Refusal {
 #[derive(Debug, Serialize, Deserialize)]
 struct Called {
     agent: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    task_id: Option<String>,
     tool: String,
     arguments: Value,
     #[serde(flatten)]

@@ -28,6 +28,7 @@ use crate::{
     tool::Tools,
 };
 
+mod around;
 mod aside;
 mod asked;
 mod attempt;
@@ -122,7 +123,7 @@ pub async fn workflow(
         store: Store::new(start.folder),
         aside: Aside::new(start.folder),
         log: start.log,
-        tools: start.tools,
+        tools: Arc::new(start.tools),
         spending,
         grace: start.grace,
         withdrawals: start.withdrawals,
@@ -216,7 +217,7 @@ struct Run<'a> {
     store: Store,
     aside: Aside,
     log: Log,
-    tools: Tools,
+    tools: Arc<Tools>,
     spending: Spending,
     grace: Duration,
     withdrawals: Option<Withdrawals>,

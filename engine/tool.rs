@@ -36,7 +36,7 @@ pub use call::{Bench, Call, Calls};
 pub use check::{check, files, no_program};
 use mcp::Server;
 use python::Python;
-pub use tape::{OwnCall, Recall, Tape};
+pub use tape::{OwnCall, Recall, Tape, Whose};
 pub use way::Tool;
 use way::{Lax, Way};
 
@@ -179,11 +179,11 @@ impl Tools {
     pub async fn run(
         &self,
         tool: &Tool,
-        (agent, output): (&str, &Value),
+        (whose, output): (Whose<'_>, &Value),
         given: &Given,
     ) -> Result<Called, ToolError> {
         let call = OwnCall {
-            agent,
+            whose,
             tool: &tool.spec.name,
             arguments: output,
         };
@@ -201,19 +201,19 @@ impl Tools {
     /// An agent's instruction as the prompt functions leave it, and what went wrong with those that are left out for it.
     pub async fn rewrite(
         &self,
-        agent: &str,
+        whose: Whose<'_>,
         (mut system, user): (String, &str),
         given: impl Fn() -> Given,
     ) -> (String, Vec<String>) {
+        let agent = whose.agent;
         let mut faults = Vec::new();
         let limit = Duration::from_secs_f64(SECONDS);
-        let is_its = |it: &&PromptSpec| it.agent.as_deref().is_none_or(|it| it == agent);
-        for spec in self.prompts.iter().filter(is_its) {
+        for spec in self.rewriting(agent) {
             let Some(python) = &self.python else { continue };
             let given = given();
             let told = json!({ "system": system, "user": user });
             let call = OwnCall {
-                agent,
+                whose,
                 tool: &spec.function,
                 arguments: &told,
             };
@@ -253,6 +253,16 @@ impl Tools {
             }
         }
         (system, faults)
+    }
+
+    /// Whether any function rewrites an agent's prompts.
+    pub fn rewrites(&self, agent: &str) -> bool {
+        self.rewriting(agent).next().is_some()
+    }
+
+    fn rewriting(&self, agent: &str) -> impl Iterator<Item = &PromptSpec> {
+        let is_its = move |it: &&PromptSpec| it.agent.as_deref().is_none_or(|it| it == agent);
+        self.prompts.iter().filter(is_its)
     }
 
     fn of(&self, agent: &str) -> impl Iterator<Item = &Arc<Tool>> {

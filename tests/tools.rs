@@ -238,10 +238,65 @@ transition_rules:
 }
 
 #[test]
-fn check_says_that_the_prompts_of_tasks_are_not_rewritten() {
-    let middleware = "=== middleware.yaml\nprompt_middleware: [{agent: W, filename: plans.py, function: review}]\n";
-    let project = Project::of(&format!("{FILES}{middleware}"));
-    let checked = project.run(&["check", "W", "--json"]);
-    let checked: Value = serde_json::from_str(&checked.stdout).expect("it is data");
-    expect![[r#""MZ208" "`review` rewrites no prompt of a task: prompt functions run outside batches alone""#]].assert_eq(&format!("{} {}", checked[0]["code"], checked[0]["message"]));
+fn the_prompts_of_tasks_are_rewritten_once_in_a_session() {
+    let project = Project::of(
+        r#"
+=== extended_orchestration/task_batches.yaml
+conveyors: [{id: c, decomposition_agent: P, execution_agents: [W], retry_limit: 1, failure_policy: continue_with_available}]
+=== middleware.yaml
+prompt_middleware:
+  - {agent: W, filename: points.py, function: style}
+  - {agent: all, filename: points.py, function: broken}
+=== points.py
+import pathlib
+def style(agent, messages):
+    task = agent.context_variables["current_task"]["task_id"]
+    with (pathlib.Path(__file__).parent / "calls").open("a") as calls:
+        calls.write(task + "\n")
+    agent.update_system_message(f"{agent.system_message} [{task}: {messages[0]['content'][:2]}]")
+def broken(agent, messages): raise KeyError("x")
+=== work.sh
+input=$(cat)
+case $input in
+  *'"task_id":"b"'*) [ -e ../../ok ] || { echo '{"task_id": "wrong"}'; exit; } ;;
+esac
+printf '%s' "$input"
+=== agents.yaml
+agents:
+  - {name: P, runtime: {kind: scripted, replies: [{json: {DecompositionPlan: {tasks: [
+      {task_id: a, execution_agent: W, task_prompt: dig}, {task_id: b, execution_agent: W, task_prompt: fill}]}}}]}}
+  - {name: W, system_message: be brief, runtime: {kind: command, argv: [sh, work.sh]}}
+"#,
+    );
+    let recording = project.path("r.jsonl");
+    let recording = recording.to_str().expect("it is a text");
+    let ran = project.run(&["W", "--json", "--record", recording]);
+    let value: Value = serde_json::from_str(&ran.stdout).expect("it is data");
+    let results = &value["context"]["c_results"];
+    let told = &results["a"]["prompt"]["system"];
+    assert_eq!(*told, "be brief\n\nINPUT:  [a: di]", "{}", ran.stderr);
+    assert_eq!(results["_failed"]["b"]["attempts"], 2, "{results}");
+    let left_out = "task `a`: the prompt function `broken` of `W` is left out: KeyError: 'x'";
+    assert!(ran.stderr.contains(left_out), "{}", ran.stderr);
+    let calls = || {
+        let mut calls = lines(&project, "calls");
+        calls.sort();
+        calls.concat()
+    };
+    assert_eq!(calls(), "ab");
+    let id = value["run"].as_str().expect("a run has an id");
+    let shown = project.run(&["show", id, "--task", "b"]).stdout;
+    assert_eq!(shown.matches("[b: fi]").count(), 2, "{shown}");
+    // Nobody is asked, and no function is called.
+    let replayed = project.run(&["W", "--json", "--replay", recording]);
+    assert_eq!(replayed.code, ran.code, "{}", replayed.stderr);
+    let again: Value = serde_json::from_str(&replayed.stdout).expect("it is data");
+    assert_eq!(again["context"], value["context"]);
+    assert_eq!(calls(), "ab");
+    project.write("ok", "");
+    let retried = project.run(&["retry", id, "--json"]);
+    let value: Value = serde_json::from_str(&retried.stdout).expect("it is data");
+    let told = &value["context"]["c_results"]["b"]["prompt"]["system"];
+    assert_eq!(*told, "be brief\n\nINPUT:  [b: fi]", "{}", retried.stderr);
+    assert_eq!(calls(), "abb", "what was done is not done again");
 }

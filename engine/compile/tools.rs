@@ -125,7 +125,7 @@ impl Compiler<'_> {
             .chain(RESERVED.iter().copied())
             .map(str::to_owned)
             .collect();
-        tools.prompts = self.prompts(batches);
+        tools.prompts = self.prompts();
         let Some(part) = &self.bundle.tools else {
             return tools;
         };
@@ -277,7 +277,7 @@ impl Compiler<'_> {
         specs
     }
 
-    fn prompts(&mut self, batches: &[Batch]) -> Vec<PromptSpec> {
+    fn prompts(&mut self) -> Vec<PromptSpec> {
         let Some(part) = &self.bundle.middleware else {
             return Vec::new();
         };
@@ -289,14 +289,6 @@ impl Compiler<'_> {
                 self.expect_agent(&part.source, &format!("{at}/agent"), &written.agent);
             }
             let place = part.at(&at);
-            let mut workers = batches.iter().flat_map(|it| &it.allowed);
-            if workers.any(|it| is_for_all || *it == *written.agent) {
-                let message = format!(
-                    "`{}` rewrites no prompt of a task: prompt functions run outside batches alone",
-                    written.function
-                );
-                self.push(Diagnostic::warning(Code::NotActedOn, message).at(place.clone()));
-            }
             if let Some(file) = &written.filename
                 && !self.is_kept_inside(file, &place)
             {

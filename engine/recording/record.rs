@@ -212,7 +212,8 @@ impl Tape for Recorder {
 
     fn keep(&self, call: &OwnCall<'_>, came: &Result<tool::Called, ToolError>) {
         self.write(&Line::Called(Called {
-            agent: call.agent.to_owned(),
+            agent: call.whose.agent.to_owned(),
+            task_id: call.whose.task_id.map(str::to_owned),
             tool: call.tool.to_owned(),
             arguments: call.arguments.clone(),
             came: match came {

@@ -33,11 +33,14 @@ pub struct Replay {
     cancel: OnceLock<CancellationToken>,
 }
 
+/// Who has a tool called: an agent, in a task if it is one's, and the tool.
+type Caller = (String, Option<String>, String);
+
 /// What nobody has asked for yet, each with its line.
 #[derive(Debug, Default)]
 struct State {
     asked: BTreeMap<Who, VecDeque<(Place, Asked)>>,
-    called: BTreeMap<(String, String), VecDeque<(Place, Called)>>,
+    called: BTreeMap<Caller, VecDeque<(Place, Called)>>,
     /// What was asked for in vain, if anything. What is asked after it may follow from it.
     difference: Option<Diagnostic>,
 }
@@ -81,7 +84,8 @@ impl Replay {
                     asked_so.push_back((place, asked));
                 }
                 Ok(Line::Called(called)) => {
-                    let whose = (called.agent.clone(), called.tool.clone());
+                    let task_id = called.task_id.clone();
+                    let whose = (called.agent.clone(), task_id, called.tool.clone());
                     let called_so = state.called.entry(whose).or_default();
                     called_so.push_back((place, called));
                 }
@@ -221,8 +225,13 @@ impl Agent for Replayed {
 impl Tape for Replay {
     fn recall(&self, call: &OwnCall<'_>) -> Recall {
         let mut state = self.state();
-        let whose = (call.agent.to_owned(), call.tool.to_owned());
-        let shown = format!("the call of `{}` for `{}`", call.tool, call.agent);
+        let (agent, tool) = (call.whose.agent, call.tool);
+        let task_id = call.whose.task_id.map(str::to_owned);
+        let shown = match &task_id {
+            Some(task) => format!("the call of `{tool}` for `{agent}` in task `{task}`"),
+            None => format!("the call of `{tool}` for `{agent}`"),
+        };
+        let whose = (agent.to_owned(), task_id, tool.to_owned());
         let next = state.called.get_mut(&whose).and_then(VecDeque::pop_front);
         let difference = match next {
             Some((_, called)) if called.arguments == *call.arguments => {

@@ -129,6 +129,12 @@ impl History {
                 }
             }
             "withheld" | "cut_short" if entry.task.is_none() => self.turn(&data).take(entry, &data),
+            "rewritten" => {
+                let system = self.prompt(entry, &data).system;
+                if let Some(task) = self.task_mut(entry) {
+                    task.rewritten(entry, system);
+                }
+            }
             "cut_short" => {
                 if let Some(task) = self.task_mut(entry) {
                     task.cut_short(entry, &data);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::meter::Meter;
+use super::{around::Around, meter::Meter};
 use crate::{
     accept::{self, Output, Rejection, Terms},
     agent::{Agent, Request, Usage},
@@ -35,11 +35,16 @@ pub(super) struct Asking {
     pub(super) meter: Arc<Meter>,
     /// Whether the answer is an output already, with its type.
     pub(super) is_output: bool,
+    /// What the author's functions do besides.
+    pub(super) around: Option<Around>,
 }
 
 impl Asking {
     /// Straight on: question, answer, acceptance.
-    pub(super) async fn make(self, agent: Arc<dyn Agent>) -> Answer {
+    pub(super) async fn make(mut self, agent: Arc<dyn Agent>) -> Answer {
+        if let Some(around) = &self.around {
+            around.before(&mut self.request).await;
+        }
         let shape = self.request.shape.clone();
         let invocation = self.request.invocation.clone();
         match self.meter.ask(&*agent, self.request).await {

@@ -7,9 +7,11 @@ use std::{
 };
 
 use anyhow::Context as _;
+use tokio::sync::mpsc::unbounded_channel;
 
 use super::{
     Hear, Run, Status, Stop,
+    around::Rewritten,
     calls::Ear,
     drive::{self, Limits},
     queue::Queue,
@@ -91,6 +93,8 @@ impl Run<'_> {
             max_input_bytes: self.workflow.acmp.limits.max_input_bytes,
             specs: &self.workflow.agents,
             tools: &self.tools,
+            rewritten: (0..n_tasks).map(|_| Rewritten::default()).collect(),
+            notes: unbounded_channel(),
             agents: self.agents,
             spending: &mut self.spending,
             store: &mut self.store,

@@ -12,7 +12,7 @@ use crate::{
     event::RunEvent,
     graph::TaskIx,
     journal::Entry,
-    tool::{Call, Calls, Given, Toolbox},
+    tool::{Call, Calls, Toolbox},
 };
 
 /// Where calls are heard, each with what it is about.
@@ -92,23 +92,8 @@ impl Performance<'_> {
         if !self.tools.has_bound(&task.agent) {
             return None;
         }
-        let view = view.seen_by_tools();
-        let runtime = [
-            ("agent", Value::from(&*task.agent)),
-            ("workflow_name", Value::from(self.workflow)),
-            ("run_id", Value::from(&*self.run)),
-            ("batch_id", Value::from(&*self.batch.id)),
-            ("task_id", Value::from(&*task.id)),
-            ("attempt", Value::from(attempt)),
-        ];
-        let runtime = runtime.map(|(name, it)| (name.to_owned(), it));
-        self.tools.toolbox(&task.agent, move || {
-            let value = |it: &str| Some((it.to_owned(), view.get(it)?.into_owned()));
-            Given {
-                variables: view.names().into_iter().filter_map(value).collect(),
-                runtime: runtime.into_iter().collect(),
-            }
-        })
+        let given = self.given(ix, attempt, view);
+        self.tools.toolbox(&task.agent, given)
     }
 
     /// The model of a task called a tool.
@@ -136,6 +121,9 @@ impl Performance<'_> {
     pub(super) fn hear_all(&mut self) {
         while let Some((about, call)) = self.ear.try_next() {
             self.heard(about, &call);
+        }
+        while let Ok(note) = self.notes.1.try_recv() {
+            self.noted(note);
         }
     }
 }

@@ -284,6 +284,14 @@ impl Log {
         self.about("started", about, data, body);
     }
 
+    /// The agent of an attempt is told another instruction than it would be.
+    pub(super) fn rewritten(&mut self, about: About<'_>, system: &str) {
+        let (system, mut data) = (system.to_owned(), json!({}));
+        let user = String::new();
+        self.told(&Prompt { system, user }, &mut data);
+        self.about("rewritten", about, data, None);
+    }
+
     /// The last output of equal work, and the run it is of.
     pub(super) fn equal_work(&self, key: &str) -> anyhow::Result<Option<(String, Arc<str>)>> {
         match &self.journal {

@@ -277,8 +277,8 @@ impl Reader {
                 Step::Attempt(self.attempt(entry, &data)?)
             }
             // For people.
-            "asked" | "called" | "held_up" | "system" | "task_ended" | "plan_refused"
-            | "run_ended" => return Ok(()),
+            "asked" | "called" | "held_up" | "rewritten" | "system" | "task_ended"
+            | "plan_refused" | "run_ended" => return Ok(()),
             other => anyhow::bail!("`{other}` is no kind of entry"),
         };
         self.past.push_back(Past {

@@ -54,7 +54,7 @@ pub async fn ask_planner(
         store: Store::new(Path::new("")),
         aside: Aside::new(Path::new("")),
         log: Log::default(),
-        tools,
+        tools: Arc::new(tools),
         spending: Spending::new(
             workflow,
             agents,

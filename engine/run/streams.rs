@@ -197,6 +197,8 @@ impl Performance<'_> {
                 terms: self.terms(task),
                 meter: self.spending.meter(&task.agent),
                 is_output: matches!(self.specs[&*task.agent].runtime, Runtime::Acmp { .. }),
+                // Whoever goes ahead is a provider, which reads no prompt.
+                around: None,
                 request,
             },
             agent: Arc::clone(&self.agents[&*task.agent]),

@@ -13,7 +13,7 @@ use crate::{
     contract::tools::{LifecycleTrigger, Outcome},
     event::RunEvent,
     prompt::Prompt,
-    tool::{Called, Given, Tool, ToolError},
+    tool::{Called, Given, Tool, ToolError, Whose},
 };
 
 /// What came of a call.
@@ -87,7 +87,9 @@ impl Run<'_> {
         let Prompt { system, user } = prompt;
         let rewritten = self
             .tools
-            .rewrite(agent, (system, &user), || self.given(agent)());
+            .rewrite(Whose::in_turn(agent), (system, &user), || {
+                self.given(agent)()
+            });
         let (system, faults) = tokio::select! {
             () = self.cancel.cancelled() => return Err(Stop::Cancelled),
             rewritten = rewritten => rewritten,
@@ -108,7 +110,7 @@ impl Run<'_> {
                 let begun = Instant::now();
                 let called = tokio::select! {
                     () = self.cancel.cancelled() => return Err(Stop::Cancelled),
-                    called = self.tools.run(tool, (agent, output), &given) => called,
+                    called = self.tools.run(tool, (Whose::in_turn(agent), output), &given) => called,
                 };
                 let done = judge(tool, called);
                 let took = begun.elapsed();

@@ -13,9 +13,11 @@ use std::{
 
 use anyhow::Context as _;
 use serde_json::json;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use super::{
     Hear,
+    around::{Note, Rewritten},
     aside::Aside,
     attempt::{Answer, Asking},
     calls::Ear,
@@ -57,7 +59,7 @@ pub(super) struct Performance<'a> {
     pub(super) batch: &'a Batch,
     pub(super) plan: &'a Plan,
     pub(super) specs: &'a BTreeMap<String, AgentSpec>,
-    pub(super) tools: &'a Tools,
+    pub(super) tools: &'a Arc<Tools>,
     pub(super) agents: &'a Agents,
     pub(super) spending: &'a mut Spending,
     /// The context as it was when the batch began.
@@ -97,6 +99,9 @@ pub(super) struct Performance<'a> {
     pub(super) streams: Streams,
     /// For each task, the attempt under way, and what is known of it.
     pub(super) under_way: Vec<Option<(u32, Witness)>>,
+    /// Each task's instruction as functions left it.
+    pub(super) rewritten: Vec<Rewritten>,
+    pub(super) notes: (UnboundedSender<Note>, UnboundedReceiver<Note>),
     /// Tasks that people have to answer.
     pub(super) queue: Queue,
 }
@@ -127,6 +132,7 @@ impl Work for Performance<'_> {
             None => self.reuse(ix, &request).map(Ok),
             Some(rejection) => Some(Err(rejection.clone())),
         };
+        let around = self.around((ix, attempt), &request);
         let feedback = self.fates[ix.at()].rejection.as_deref();
         if let Some(last) = feedback.filter(|it| it.failure.is_about_the_answer()) {
             request.prompt = prompt::after(&request.prompt, last);
@@ -139,6 +145,7 @@ impl Work for Performance<'_> {
             meter: self.spending.meter(&task.agent),
             is_output: matches!(self.specs[&*task.agent].runtime, Runtime::Acmp { .. }),
             request,
+            around,
         };
         let offer = self.offer(ix, attempt == self.fates[ix.at()].before + 1);
         let is_human = matches!(self.specs[&*task.agent].runtime, Runtime::Human { .. });
@@ -180,6 +187,7 @@ impl Work for Performance<'_> {
     async fn listen(&mut self) -> Option<Event> {
         tokio::select! {
             (about, call) = self.ear.next() => self.heard(about, &call),
+            note = self.notes.1.recv() => note.into_iter().for_each(|it| self.noted(it)),
             () = self.spending.changed() => {
                 for it in self.spending.news() {
                     self.log.held_up(&it);

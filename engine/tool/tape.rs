@@ -9,10 +9,28 @@ use super::{Called, ToolError};
 /// A call that a run makes by itself: of a tool on an output, or of a function on a prompt.
 #[derive(Debug, Clone, Copy)]
 pub struct OwnCall<'a> {
-    /// For whom; empty where it is for the run as a whole.
-    pub agent: &'a str,
+    pub whose: Whose<'a>,
     pub tool: &'a str,
     pub arguments: &'a Value,
+}
+
+/// For whom a call is made.
+#[derive(Debug, Clone, Copy)]
+pub struct Whose<'a> {
+    /// Empty where it is for the run as a whole.
+    pub agent: &'a str,
+    /// The task, inside a batch.
+    pub task_id: Option<&'a str>,
+}
+
+impl<'a> Whose<'a> {
+    /// Outside a batch.
+    pub fn in_turn(agent: &'a str) -> Whose<'a> {
+        Whose {
+            agent,
+            task_id: None,
+        }
+    }
 }
 
 /// What is to be instead of a call.

@@ -124,6 +124,14 @@ impl Task {
         }
     }
 
+    /// An attempt's agent is told another instruction.
+    pub(super) fn rewritten(&mut self, entry: &Entry, system: Option<Arc<str>>) {
+        let number = entry.attempt.unwrap_or_default();
+        if let Some(attempt) = self.attempts.iter_mut().rfind(|it| it.number == number) {
+            attempt.prompt.system = system;
+        }
+    }
+
     /// An attempt was given up, which used so much up to then.
     pub(super) fn cut_short(&mut self, entry: &Entry, data: &Value) {
         let number = entry.attempt.unwrap_or_default();
