@@ -215,7 +215,6 @@ pub fn compile(bundle: &Bundle) -> (Option<Workflow>, Vec<Diagnostic>) {
     compiler.reach(&first, &transitions, &batches);
     compiler.pieces(&agents, &batches, &shapes);
     let tools = compiler.tools(&batches);
-    compiler.tools_of_workers(&first, &transitions, (&batches, &capabilities));
     let providers = compiler.providers();
     compiler.prices(&agents, &batches, &providers);
 

@@ -32,7 +32,7 @@ mod syntax;
 mod tape;
 mod way;
 
-pub use call::{Bench, Call, Calls};
+pub use call::{Bench, Call, Calls, MAX_ARGUMENTS};
 pub use check::{check, files, no_program};
 use mcp::Server;
 use python::Python;

@@ -300,3 +300,105 @@ agents:
     assert_eq!(*told, "be brief\n\nINPUT:  [b: fi]", "{}", retried.stderr);
     assert_eq!(calls(), "abb", "what was done is not done again");
 }
+
+#[test]
+fn tools_run_on_what_tasks_answer_if_nobody_else_rejects_it() {
+    let project = Project::of(
+        r#"
+=== extended_orchestration/task_batches.yaml
+conveyors: [{id: c, decomposition_agent: P, execution_agents: [W], concurrency: 1, retry_limit: 1, failure_policy: continue_with_available}]
+=== tools.yaml
+tools:
+  - {agent: W, file: keep.py, function: keep, auto_tool_call: true}
+  - agent: W
+    name: judge
+    command: [sh, -c, 'case $(cat) in *poor*) echo "{\"verdict\": \"poor\"}";; *) echo "{\"verdict\": \"good\"}"; esac']
+    auto_tool_call: true
+    outcome: {context_key: verdict, attempts_key: tries, result_field: verdict, values: [good, poor], error_value: poor, max_attempts: 2, retry_on: [poor]}
+=== keep.py
+import pathlib
+def keep(structured_output, context_variables):
+    told = structured_output
+    with (pathlib.Path(__file__).parent / "calls").open("a") as calls:
+        calls.write(f"{told['task_id']}{told['say']} ")
+    context_variables.set("kept", told["task_id"])
+    if told["say"] == "bad": raise ValueError("that is bad")
+    return "kept"
+=== work.py
+import json, sys
+asked = json.load(sys.stdin)
+task, first = asked["task_id"], asked["attempt"] == 1
+answers = {
+    "fine": {"say": "fine", "code_files": [{"filename": "x", "content": ""}]},
+    "wrong": {"say": "fine"} if not first else {"task_id": "other", "say": "fine"},
+    "alien": {"say": "fine", "code_files": [{"filename": "x", "content": ""}]},
+    "failing": {"say": "bad" if first else "fine", "feedback": asked["prompt"]["user"][-150:]},
+    "stubborn": {"say": "bad"},
+    "judged": {"say": "poor", "n": asked["attempt"]},
+}
+print(json.dumps(answers[task]))
+=== agents.yaml
+agents:
+  - {name: P, runtime: {kind: scripted, replies: [{json: {DecompositionPlan: {tasks: [
+      {task_id: fine, execution_agent: W, task_prompt: x}, {task_id: wrong, execution_agent: W, task_prompt: x},
+      {task_id: alien, execution_agent: W, task_prompt: x}, {task_id: failing, execution_agent: W, task_prompt: x},
+      {task_id: stubborn, execution_agent: W, task_prompt: x}, {task_id: judged, execution_agent: W, task_prompt: x}]}}}]}}
+  - {name: W, cache: true, runtime: {kind: command, argv: [python3, work.py]}}
+"#,
+    );
+    let recording = project.path("r.jsonl");
+    let recording = recording.to_str().expect("it is a text");
+    let ran = project.run(&["W", "--json", "--record", recording]);
+    let value: Value = serde_json::from_str(&ran.stdout).expect("it is data");
+    let results = &value["context"]["c_results"];
+    let called = || {
+        let calls = lines(&project, "calls").concat();
+        let mut calls: Vec<_> = calls.split_whitespace().map(str::to_owned).collect();
+        calls.sort();
+        calls
+    };
+    let calls = called();
+    let mut text = format!("{} {}\n", calls.join(" "), value["context"]["kept"]);
+    for task in ["fine", "wrong", "alien", "failing", "stubborn", "judged"] {
+        let failed = &results["_failed"][task];
+        let said = match results[task].is_object() {
+            true => &results[task]["say"],
+            false => &json!(format!("{}: {}", failed["failure_kind"], failed["error"])),
+        };
+        text.push_str(&format!("{task}: {}\n", said.as_str().unwrap_or_default()));
+    }
+    let id = value["run"].as_str().expect("a run has an id");
+    let shown = project.run(&["show", id, "--task", "failing"]).stdout;
+    let is_about_calls = |it: &&str| it.starts_with("called") || it.starts_with("  ->");
+    for line in shown.lines().filter(is_about_calls) {
+        let what = line.split_once(", took").map_or(line, |it| it.0);
+        text.push_str(&format!("{what}\n"));
+    }
+    expect![[r#"
+        failingbad failingfine finefine judgedpoor judgedpoor stubbornbad stubbornbad wrongfine null
+        fine: fine
+        wrong: fine
+        alien: "outside_owned_paths": "the file `x` was already emitted by fine"
+        failing: fine
+        stubborn: "tool_failed": "the tool `keep` failed: ValueError: that is bad (keep.py, line 7, in keep)"
+        judged: poor
+        called keep, failed
+          -> ValueError: that is bad (keep.py, line 7, in keep)
+        called keep
+          -> kept
+        called judge
+          -> {"verdict": "good"}
+    "#]].assert_eq(&text);
+    let replayed = project.run(&["W", "--json", "--replay", recording]);
+    let again: Value = serde_json::from_str(&replayed.stdout).expect("it is data");
+    assert_eq!(again["context"], value["context"]);
+    assert_eq!(called(), calls, "no tool is called");
+    project.run(&["retry", id]);
+    let before = calls.len();
+    let more = called();
+    assert_eq!(
+        more.len(),
+        before + 1,
+        "what was done is not done again: {more:?}"
+    );
+}

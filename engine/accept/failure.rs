@@ -29,6 +29,7 @@ pub enum Failure {
     TooLong,
     TooManyCalls,
     ToolMissing,
+    ToolFailed,
     ProgramFailed,
     TemplateFailed,
     AgentFailed,
@@ -64,7 +65,7 @@ struct Facts {
 }
 
 impl Failure {
-    pub const ALL: [Failure; 30] = [
+    pub const ALL: [Failure; 31] = [
         Failure::RateLimited,
         Failure::Quota,
         Failure::Overloaded,
@@ -86,6 +87,7 @@ impl Failure {
         Failure::TooLong,
         Failure::TooManyCalls,
         Failure::ToolMissing,
+        Failure::ToolFailed,
         Failure::ProgramFailed,
         Failure::TemplateFailed,
         Failure::AgentFailed,
@@ -129,6 +131,7 @@ impl Failure {
             Failure::TooLong => row("too_long", AGAIN, SHOWN, Tasks, "the answer, or a file in it, is too long"),
             Failure::TooManyCalls => row("too_many_calls", AGAIN, SHOWN, Tasks, "the model went on calling tools"),
             Failure::ToolMissing => row("tool_missing", AGAIN, UNSEEN, Tasks, "a tool that the model may call cannot be offered"),
+            Failure::ToolFailed => row("tool_failed", AGAIN, SHOWN, Tasks, "a tool that runs on the answer failed, or did not take it"),
             Failure::ProgramFailed => row("program_failed", AGAIN, UNSEEN, Tasks, "the program ended in an error"),
             Failure::TemplateFailed => row("template_failed", NEVER, UNSEEN, Tasks, "the template cannot be rendered"),
             Failure::AgentFailed => row("agent_failed", AGAIN, UNSEEN, Tasks, "the remote agent failed, or dropped its task"),

@@ -221,50 +221,6 @@ tools:
 }
 
 #[test]
-fn tools_run_on_answers_of_turns() {
-    let tools = "\
-=== tools
-tools:
-  - {agent: A, file: x.py, function: f, auto_tool_call: true}
-  - {agent: [B, P], command: [x], name: g, auto_tool_call: true}
-  - {agent: [A, Z], command: [x], name: h}
-";
-    let batch = "=== task_batches\nconveyors: [{id: c, decomposition_agent: P, execution_agents: [A, B]}]\n";
-    check(
-        &[tools, batch, AGENTS].concat(),
-        nothing,
-        expect![[r#"
-        warning MZ208 tools:2:57 `auto_tool_call` does nothing for `A`, which works in batches alone: tools run on the answers of agents outside batches
-        warning MZ208 tools:3:60 `auto_tool_call` does nothing for `B`, which works in batches alone: tools run on the answers of agents outside batches
-    "#]],
-    );
-    // An agent that works in a batch may speak as well.
-    let graph = "\
-=== transition_graph
-transition_rules:
-  - {source_agent: P, target_agent: B, transition_type: after_turn}
-  - {source_agent: B, target_agent: terminate, transition_type: after_turn}
-";
-    check(
-        &[tools, batch, graph, AGENTS].concat(),
-        nothing,
-        expect![[r#"
-            warning MZ208 tools:2:57 `auto_tool_call` does nothing for `A`, which works in batches alone: tools run on the answers of agents outside batches
-        "#]],
-    );
-    // Whoever a DAG's tasks go to has no turn either.
-    let dag = "=== task_batches\nbatches: [{id: b, trigger_agent: P, source: {kind: structured_output, path: d, task_model: Dag}, result: {context_key: k, status_key: s}}]\n";
-    let agents = AGENTS.replace("name: A,", "name: A, capabilities: [add],");
-    check(
-        &[tools, dag, &agents].concat(),
-        nothing,
-        expect![[r#"
-            warning MZ208 tools:2:57 `auto_tool_call` does nothing for `A`, which works in batches alone: tools run on the answers of agents outside batches
-        "#]],
-    );
-}
-
-#[test]
 fn tools_of_servers_belong_to_agents() {
     check(
         &format!(

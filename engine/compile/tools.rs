@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value};
 
-use super::{Batch, Capabilities, Compiler, Emits, First, transitions::Transitions};
+use super::{Batch, Compiler};
 use crate::{
     context::RESERVED,
     contract::{
@@ -156,46 +156,6 @@ impl Compiler<'_> {
         self.servers(part, &mut tools);
         self.tools_names(part);
         tools
-    }
-
-    /// Notes tools that are to run on answers of agents that answer in batches alone: what an answer in a batch sets
-    /// would be set for nobody else.
-    pub(super) fn tools_of_workers(
-        &mut self,
-        first: &Option<First>,
-        transitions: &Transitions,
-        (batches, capabilities): (&[Batch], &Capabilities),
-    ) {
-        let (Some(part), Some(first)) = (&self.bundle.tools, first) else {
-            return;
-        };
-        let speak = transitions.reached(first);
-        let mut workers: BTreeSet<&str> = BTreeSet::new();
-        for batch in batches {
-            workers.extend(batch.allowed.iter().map(String::as_str));
-        }
-        let has_dags = |it: &Batch| matches!(it.emits, Emits::Dag { .. });
-        if matches!(first, First::Dag(_)) || batches.iter().any(has_dags) {
-            workers.extend(capabilities.values().map(|it| &**it));
-        }
-        let auto = part.value.tools.iter().enumerate();
-        for (ix, tool) in auto.filter(|(_, it)| it.auto_tool_call) {
-            let idle = tool.agent.names().iter();
-            let idle =
-                idle.filter(|it| workers.contains(it.as_str()) && !speak.contains(it.as_str()));
-            for agent in idle {
-                let message = format!(
-                    "`auto_tool_call` does nothing for `{agent}`, which works in batches alone: tools run on the answers of agents outside batches"
-                );
-                let help = "leave it out for its model to call the tool, or give the tool to an agent that speaks after the batch";
-                let at = part.at(&format!("/tools/{ix}/auto_tool_call"));
-                self.push(
-                    Diagnostic::warning(Code::NotActedOn, message)
-                        .at(at)
-                        .help(help),
-                );
-            }
-        }
     }
 
     pub(super) fn tools_agents(&mut self, agents: &AgentOrAgents, at: &str, part: &Part<Written>) {

@@ -49,6 +49,11 @@ impl Ledger {
         Ok(())
     }
 
+    /// Forgets the files of a task: nothing comes of them.
+    pub fn release(&mut self, task: usize) {
+        self.emitted.retain(|_, (owner, _)| *owner != task);
+    }
+
     /// A file of another task that is the same, a folder of this one, or inside of this one.
     fn writer_other_than(&self, task: usize, path: &FilePath) -> Option<(usize, &FilePath)> {
         let key = Key::new(path.as_str());

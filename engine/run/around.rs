@@ -1,18 +1,33 @@
-//! What the author's functions do around an attempt on a task: they rewrite its instruction before.
+//! What the author's functions do around an attempt on a task: they rewrite its instruction before, and tools run on its
+//! output after.
+//!
+//! **Invariant:** tools run on an output that nobody else rejects: its files are the task's by then.
 
-use std::sync::Arc;
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
 
 use serde_json::Value;
 use tokio::sync::{OnceCell, mpsc::UnboundedSender};
 
-use super::work::Performance;
+use super::{
+    tools::{Done, judge},
+    work::Performance,
+};
 use crate::{
-    agent::Request,
+    accept::{Failure, Output, Rejection},
+    agent::{Request, Witness},
     context::View,
     event::RunEvent,
     graph::TaskIx,
-    tool::{Given, Tools, Whose},
+    ownership::{FilePath, Ledger},
+    prompt::cut,
+    tool::{Call, Given, MAX_ARGUMENTS, Tool, Tools, Whose},
 };
+
+/// What attempts share with those who judge them.
+pub(super) type Shared<T> = Arc<Mutex<T>>;
 
 /// A task's instruction as the functions left it, from its first attempt on.
 pub(super) type Rewritten = Arc<OnceCell<String>>;
@@ -22,10 +37,17 @@ pub(super) struct Around {
     tools: Arc<Tools>,
     about: (TaskIx, u32),
     given: Box<dyn Fn() -> Given + Send + Sync>,
+    /// Whether it is a task of a DAG.
+    is_invoked: bool,
     /// The message to the agent, without what was wrong with its last answer. Nothing: no function rewrites prompts.
     user: Option<String>,
     rewritten: Rewritten,
     said: UnboundedSender<Note>,
+    /// What runs on its output, one after the other.
+    auto: Vec<Arc<Tool>>,
+    ledger: Shared<Ledger>,
+    /// The ids of all tasks.
+    ids: Arc<[Arc<str>]>,
 }
 
 /// An attempt's agent is told another instruction.
@@ -60,6 +82,77 @@ impl Around {
             faults,
         });
     }
+
+    /// Runs the tools on an output, until one does not take it.
+    pub(super) async fn after(
+        &self,
+        (agent, task_id): (&str, Option<&str>),
+        output: &Output,
+        witness: &Witness,
+    ) -> Result<(), Rejection> {
+        if self.auto.is_empty() {
+            return Ok(());
+        }
+        let (ix, attempt) = self.about;
+        claim(&mut lock(&self.ledger), (ix, &self.ids), output)?;
+        let whose = Whose { agent, task_id };
+        // Of a task of a DAG it is the data that it made.
+        let value = match output.value.get("data").filter(|_| self.is_invoked) {
+            Some(data) => data,
+            None => &output.value,
+        };
+        for tool in &self.auto {
+            let begun = Instant::now();
+            let called = self.tools.run(tool, (whose, value), &(self.given)()).await;
+            let done = judge(tool, called);
+            witness.calls(Call {
+                tool: tool.spec.name.to_string(),
+                arguments: cut(&value.to_string(), MAX_ARGUMENTS),
+                ok: done.ok,
+                result: done.text.clone(),
+                took: begun.elapsed(),
+            });
+            if let Some(message) = refusal(tool, &done, attempt) {
+                let rejection = Rejection::new(Failure::ToolFailed, message);
+                return Err(rejection.with_answer(&output.value.to_string()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a tool does not take an output, if so.
+fn refusal(tool: &Tool, done: &Done, attempt: u32) -> Option<String> {
+    let (name, said) = (&tool.spec.name, &done.text);
+    match &tool.spec.outcome {
+        None => (!done.ok).then(|| format!("the tool `{name}` failed: {said}")),
+        Some(terms) => {
+            let outcome = done.outcome(terms);
+            let is_refused = terms.retry_on.iter().any(|it| it.as_str() == outcome);
+            (is_refused && attempt < terms.max_attempts)
+                .then(|| format!("the tool `{name}` says `{outcome}`: {said}"))
+        }
+    }
+}
+
+/// Gives a task the files of an output, if they can be its.
+pub(super) fn claim(
+    ledger: &mut Ledger,
+    (ix, ids): (TaskIx, &[Arc<str>]),
+    output: &Output,
+) -> Result<(), Rejection> {
+    let paths: Vec<FilePath> = output.files.iter().map(|it| it.path.clone()).collect();
+    ledger.claim(ix.at(), &paths).map_err(|violations| {
+        let name = |it: usize| ids[it].to_string();
+        let messages: Vec<String> = violations.iter().map(|it| it.describe(name)).collect();
+        Rejection::new(Failure::OutsideOwnedPaths, messages.join("; "))
+            .with_answer(&output.value.to_string())
+    })
+}
+
+/// Every entry of a ledger is whole before the lock ends.
+pub(super) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Performance<'_> {
@@ -68,13 +161,18 @@ impl Performance<'_> {
         let (ix, attempt) = about;
         let reads_prompt = self.agents[&*request.agent].reads_prompt();
         let rewrites = reads_prompt && self.tools.rewrites(&request.agent);
-        rewrites.then(|| Around {
+        let auto = self.tools.auto(&request.agent);
+        (rewrites || !auto.is_empty()).then(|| Around {
             tools: Arc::clone(self.tools),
             about,
+            is_invoked: request.invocation.is_some(),
             given: Box::new(self.given(ix, attempt, &request.view)),
             user: rewrites.then(|| request.prompt.user.clone()),
             rewritten: Arc::clone(&self.rewritten[ix.at()]),
             said: self.notes.0.clone(),
+            auto,
+            ledger: Arc::clone(&self.ledger),
+            ids: Arc::clone(&self.ids),
         })
     }
 

@@ -101,7 +101,9 @@ impl Performance<'_> {
     pub(super) fn reuse(&mut self, ix: TaskIx, request: &Request) -> Option<Output> {
         let spec = &self.specs[&*request.agent];
         let is_asked_anew = self.fates[ix.at()].attempts > 1 || request.tools.is_some();
-        let is_asked_anew = is_asked_anew || self.tools.rewrites(&request.agent);
+        let has_functions =
+            self.tools.rewrites(&request.agent) || !self.tools.auto(&request.agent).is_empty();
+        let is_asked_anew = is_asked_anew || has_functions;
         if !spec.cache || is_asked_anew {
             return None;
         }

@@ -47,7 +47,8 @@ impl Asking {
         }
         let shape = self.request.shape.clone();
         let invocation = self.request.invocation.clone();
-        match self.meter.ask(&*agent, self.request).await {
+        let (witness, id) = (self.request.witness.clone(), self.request.task_id.clone());
+        let mut answer = match self.meter.ask(&*agent, self.request).await {
             Err(rejection) => Answer {
                 usage: rejection.usage,
                 model: None,
@@ -62,6 +63,13 @@ impl Asking {
                     None => accept::task(&reply.text, shape.as_deref(), &self.terms),
                 },
             },
+        };
+        if let (Some(around), Ok(output)) = (&self.around, &answer.output) {
+            let whose = (&*self.terms.agent, id.as_deref());
+            if let Err(rejection) = around.after(whose, output, &witness).await {
+                answer.output = Err(rejection);
+            }
         }
+        answer
     }
 }

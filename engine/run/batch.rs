@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs::{self, OpenOptions},
-    sync::Arc,
+    sync::{Arc, Mutex},
 };
 
 use anyhow::Context as _;
@@ -67,7 +67,8 @@ impl Run<'_> {
         let n_tasks = plan.tasks().len();
         let mut work = Performance {
             batch,
-            ledger: Ledger::new(plan.claims()),
+            ledger: Arc::new(Mutex::new(Ledger::new(plan.claims()))),
+            ids: plan.tasks().iter().map(|it| Arc::clone(&it.id)).collect(),
             outputs: Arc::new(Outputs::new(ids)),
             completed: 0,
             fates: vec![Fate::default(); n_tasks],

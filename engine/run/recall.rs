@@ -5,7 +5,7 @@ use std::{mem, sync::Arc};
 use anyhow::Context as _;
 
 use super::{
-    clock,
+    around, clock,
     drive::{Recalled, Verdict},
     past,
     work::{Judged, Performance},
@@ -38,7 +38,7 @@ impl Performance<'_> {
                 };
                 let files = self.files_of(ix, &output)?;
                 let paths: Vec<FilePath> = files.iter().map(|it| it.path.clone()).collect();
-                let claimed = self.ledger.claim(ix.at(), &paths);
+                let claimed = around::lock(&self.ledger).claim(ix.at(), &paths);
                 claimed
                     .ok()
                     .context("two outputs in the journal of this run have one file")?;

@@ -156,7 +156,7 @@ impl Performance<'_> {
         let mut takers = Takers::new();
         for it in self.plan.graph().streamed_by(ix) {
             let name = &self.plan.tasks()[it.at()].agent;
-            if is_acmp(it) && !self.specs[&**name].cache {
+            if is_acmp(it) && !self.specs[&**name].cache && self.tools.auto(name).is_empty() {
                 let agent = || (Arc::clone(&self.agents[&**name]), Vec::new());
                 let (_, tasks) = takers.entry(Arc::clone(name)).or_insert_with(agent);
                 tasks.push(it);
@@ -197,7 +197,7 @@ impl Performance<'_> {
                 terms: self.terms(task),
                 meter: self.spending.meter(&task.agent),
                 is_output: matches!(self.specs[&*task.agent].runtime, Runtime::Acmp { .. }),
-                // Whoever goes ahead is a provider, which reads no prompt.
+                // Whoever goes ahead reads no prompt and has no tools.
                 around: None,
                 request,
             },

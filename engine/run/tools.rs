@@ -21,13 +21,20 @@ use crate::{
 pub(super) struct Done {
     pub(super) ok: bool,
     /// The result, or what went wrong.
-    text: String,
+    pub(super) text: String,
     /// One of the outcomes that the tool's author named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     outcome: Option<String>,
     /// The variables that it set.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     changed: Map<String, Value>,
+}
+
+impl Done {
+    /// What a tool with an outcome says.
+    pub(super) fn outcome<'a>(&'a self, terms: &'a Outcome) -> &'a str {
+        self.outcome.as_deref().unwrap_or(&terms.error_value)
+    }
 }
 
 impl Run<'_> {
@@ -145,7 +152,7 @@ impl Run<'_> {
 
     /// Sets the variables of an outcome. Says whether the agent is to speak again.
     fn take_outcome(&mut self, terms: &Outcome, done: &Done) -> bool {
-        let outcome = done.outcome.as_deref().unwrap_or(&terms.error_value);
+        let outcome = done.outcome(terms);
         let before = self
             .context
             .get(&terms.attempts_key)
@@ -159,7 +166,7 @@ impl Run<'_> {
 }
 
 /// What a result means.
-fn judge(tool: &Tool, called: Result<Called, ToolError>) -> Done {
+pub(super) fn judge(tool: &Tool, called: Result<Called, ToolError>) -> Done {
     let terms = tool.spec.outcome.as_ref();
     match called {
         Ok(called) => Done {

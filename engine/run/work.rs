@@ -17,7 +17,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use super::{
     Hear,
-    around::{Note, Rewritten},
+    around::{self, Note, Rewritten, Shared},
     aside::Aside,
     attempt::{Answer, Asking},
     calls::Ear,
@@ -39,7 +39,7 @@ use crate::{
     contract::runtime::Runtime,
     event::{RunEvent, TaskEnd},
     graph::TaskIx,
-    ownership::{FilePath, Ledger},
+    ownership::Ledger,
     plan::Plan,
     prompt,
     schedule::{Cause, Command, End, Event, Retry},
@@ -69,7 +69,9 @@ pub(super) struct Performance<'a> {
     /// How many tasks that depend on this one have not ended.
     pub(super) open_needs: Vec<usize>,
     pub(super) aside: &'a mut Aside,
-    pub(super) ledger: Ledger,
+    pub(super) ledger: Shared<Ledger>,
+    /// The ids of all tasks.
+    pub(super) ids: Arc<[Arc<str>]>,
     pub(super) store: &'a mut Store,
     pub(super) fates: Vec<Fate>,
     pub(super) used: Vec<Usage>,
@@ -250,6 +252,7 @@ impl Work for Performance<'_> {
                 Verdict::Open
             }
             Err(rejection) => {
+                around::lock(&self.ledger).release(ix.at());
                 let retry = self.retry(ix, &rejection);
                 self.log.rejected(about, &rejection, retry, usage);
                 self.fates[ix.at()].rejection = Some(Box::new(rejection));
@@ -293,6 +296,9 @@ impl Work for Performance<'_> {
             Command::Drop { task } => return self.streams.end(task),
             Command::Settle { task, end } => {
                 self.fates[task.at()].end = Some(end);
+                if end != End::Completed {
+                    around::lock(&self.ledger).release(task.at());
+                }
                 self.put_aside(task);
                 // Where the world failed, nobody was told to stop, and the run can be resumed.
                 if self.is_recalling || self.broken.is_some() {
@@ -309,14 +315,7 @@ impl Work for Performance<'_> {
 impl Performance<'_> {
     /// Takes an output in, if its files can get this task as their owner.
     pub(super) fn claim(&mut self, ix: TaskIx, output: Output) -> Result<Judged, Rejection> {
-        let paths: Vec<FilePath> = output.files.iter().map(|it| it.path.clone()).collect();
-        let plan = self.plan;
-        self.ledger.claim(ix.at(), &paths).map_err(|violations| {
-            let name = |it: usize| plan.tasks()[it].id.to_string();
-            let messages: Vec<String> = violations.iter().map(|it| it.describe(name)).collect();
-            Rejection::new(Failure::OutsideOwnedPaths, messages.join("; "))
-                .with_answer(&output.value.to_string())
-        })?;
+        around::claim(&mut around::lock(&self.ledger), (ix, &self.ids), &output)?;
         if !output.dropped.is_empty() {
             let id = &self.plan.tasks()[ix.at()].id;
             let message = format!(

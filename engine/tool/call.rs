@@ -10,7 +10,7 @@ use crate::prompt::cut;
 
 /// How much is kept of a tool's name and of its arguments, as a model wrote them, and how much of an error is told.
 const MAX_NAME: usize = 100;
-const MAX_ARGUMENTS: usize = 16 << 10;
+pub const MAX_ARGUMENTS: usize = 16 << 10;
 const MAX_ERROR: usize = 16 << 10;
 
 /// A call that a model made, and how it ended.

@@ -159,14 +159,19 @@ fn outputs_stay_inside_what_is_owned() {
     );
 }
 
-/// Lets tasks claim files one after the other, as in `0: a b`, and draws what each is told.
+/// Lets tasks claim files one after the other, as in `0: a b`, or give all of them back, as in `0 gives back`, and draws
+/// what each is told.
 #[track_caller]
 fn check_ledger(paths: &str, outputs: &str, expect: Expect) {
     let mut ledger = Ledger::new(claims(&tasks(paths)));
     let mut drawn = String::new();
     for line in outputs.lines().map(str::trim) {
-        let (task, emitted) = line.split_once(':').expect("a task and its files");
         drawn += &format!("{line}\n");
+        if let Some(task) = line.strip_suffix(" gives back") {
+            ledger.release(task.parse().expect("a task"));
+            continue;
+        }
+        let (task, emitted) = line.split_once(':').expect("a task and its files");
         if let Err(violations) = ledger.claim(task.parse().expect("a task"), &files(emitted)) {
             let name = |index| format!("the task `{}`", ["a", "b", "c", "d"][index]);
             drawn.extend(
@@ -222,7 +227,10 @@ fn tasks_write_no_file_that_another_wrote() {
          1: A B b/c/x b/d
          1: e
          0: a f
-         3: F E/x",
+         3: F E/x
+         0 gives back
+         2: a b F
+         1: d/e",
         expect![[r#"
             0: a b/c
             1: d a
@@ -237,6 +245,10 @@ fn tasks_write_no_file_that_another_wrote() {
             3: F E/x
                the file `F` clashes with `f`, already emitted by the task `a`
                the file `E/x` clashes with `e`, already emitted by the task `b`
+            0 gives back
+            2: a b F
+            1: d/e
+               the file `d/e` clashes with `d`, already emitted by the task `c`
         "#]],
     );
 }
