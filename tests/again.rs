@@ -226,6 +226,7 @@ fn a_task_that_was_cancelled_is_left_out_and_can_be_tried_again() {
     let results = &result["context"]["work_results"];
     assert_eq!(results["_meta"]["completed_tasks"], json!(["b"]));
     assert_eq!(results["_failed"]["a"]["status"], "cancelled");
+    assert_eq!(results["_failed"]["a"]["failure_kind"], "cancelled");
     assert_eq!(results["_failed"]["a"]["error"], "somebody cancelled it");
     let asked_for = asked(&project);
     assert!(

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Why an attempt brought nothing that could be used. The word is what `failure_kind` says in the results.
+/// Why an attempt brought nothing that could be used, or a task nothing at all. The word is what `failure_kind` says in the results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "&'static str", try_from = "String")]
 pub enum Failure {
@@ -40,6 +40,11 @@ pub enum Failure {
     BudgetExceeded,
     /// Nothing came of it yet: whoever stops here goes on later.
     Unattended,
+    /// A task never came to its end: somebody cancelled it, or stopped the run.
+    Cancelled,
+    DependencyBlocked,
+    BatchStopped,
+    Deadline,
     /// An attempt ended in a panic: our own mistake.
     Internal,
 }
@@ -65,7 +70,7 @@ struct Facts {
 }
 
 impl Failure {
-    pub const ALL: [Failure; 31] = [
+    pub const ALL: [Failure; 35] = [
         Failure::RateLimited,
         Failure::Quota,
         Failure::Overloaded,
@@ -96,6 +101,10 @@ impl Failure {
         Failure::Unresolved,
         Failure::BudgetExceeded,
         Failure::Unattended,
+        Failure::Cancelled,
+        Failure::DependencyBlocked,
+        Failure::BatchStopped,
+        Failure::Deadline,
         Failure::Internal,
     ];
 
@@ -140,6 +149,10 @@ impl Failure {
             Failure::Unresolved => row("unresolved", NEVER, UNSEEN, Tasks, "the input cannot be made of the outputs before it"),
             Failure::BudgetExceeded => row("budget_exceeded", NEVER, UNSEEN, Tasks, "a provider wants more than the task may cost"),
             Failure::Unattended => row("unattended", NEVER, UNSEEN, Tasks, "a person has to answer, and nobody is there: the run waits for them"),
+            Failure::Cancelled => row("cancelled", NEVER, UNSEEN, Tasks, "somebody cancelled the task, or stopped the run"),
+            Failure::DependencyBlocked => row("dependency_blocked", NEVER, UNSEEN, Tasks, "a task that it needs failed, or was cancelled"),
+            Failure::BatchStopped => row("batch_stopped", NEVER, UNSEEN, Runs, "another task failed, and the batch stopped with it"),
+            Failure::Deadline => row("deadline", NEVER, UNSEEN, Runs, "the time for the batch was up"),
             Failure::Internal => row("internal", AGAIN, UNSEEN, Tasks, "a mistake of the engine's own"),
         }
     }

@@ -241,7 +241,7 @@ fn failure(plan: &Plan, ix: usize, fate: &Fate, fates: &[Fate]) -> Value {
     let (status, kind, error) = match fate.end {
         Some(End::Failed) => {
             let rejection = fate.rejection.as_ref();
-            let kind = rejection.map_or("internal", |it| it.failure.as_str());
+            let kind = rejection.map_or(Failure::Internal, |it| it.failure);
             (
                 "failed",
                 kind,
@@ -250,15 +250,18 @@ fn failure(plan: &Plan, ix: usize, fate: &Fate, fates: &[Fate]) -> Value {
         }
         Some(End::Cancelled(cause)) => {
             let kind = match cause {
-                Cause::NeedsFailed(_) | Cause::NeedsWithdrawn(_) => "dependency_blocked",
-                Cause::BatchStopped(_) => "batch_stopped",
-                Cause::Deadline => "deadline",
-                Cause::Budget => Failure::Budget.as_str(),
-                Cause::Requested | Cause::Withdrawn => "cancelled",
+                Cause::NeedsFailed(_) | Cause::NeedsWithdrawn(_) => Failure::DependencyBlocked,
+                Cause::BatchStopped(_) => Failure::BatchStopped,
+                Cause::Deadline => Failure::Deadline,
+                Cause::Budget => Failure::Budget,
+                Cause::Requested | Cause::Withdrawn => Failure::Cancelled,
             };
             ("cancelled", kind, because(plan, cause))
         }
-        Some(End::Completed) | None => ("cancelled", "cancelled", "it never started".to_owned()),
+        Some(End::Completed) | None => {
+            let never = "it never started".to_owned();
+            ("cancelled", Failure::Cancelled, never)
+        }
     };
     let needs = plan.graph().needs(TaskIx::new(ix));
     let blocked_by: Vec<&str> = needs
@@ -269,7 +272,7 @@ fn failure(plan: &Plan, ix: usize, fate: &Fate, fates: &[Fate]) -> Value {
     json!({
         "task_id": &*task.id,
         "status": status,
-        "failure_kind": kind,
+        "failure_kind": kind.as_str(),
         "error": error,
         "worker_agent": &*task.agent,
         "attempts": fate.attempts,
