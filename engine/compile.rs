@@ -249,6 +249,24 @@ pub fn compile(bundle: &Bundle) -> (Option<Workflow>, Vec<Diagnostic>) {
     (workflow, diagnostics)
 }
 
+impl Workflow {
+    /// The planner for whose answer a plan can be given, where nobody else can be meant and it is asked for nothing else
+    /// but to plan.
+    pub fn sole_planner(&self) -> Option<&Arc<str>> {
+        let mut triggers = self.batches.iter().map(|it| &it.trigger);
+        let first = match &self.first {
+            First::Agent(first) => triggers.clone().find(|it| *it == first),
+            First::User | First::Dag(_) => None,
+        };
+        let only = triggers
+            .next()
+            .filter(|it| triggers.all(|other| other == *it));
+        let planner = first.or(only)?;
+        let mut workers = self.batches.iter().flat_map(|it| &it.allowed);
+        (!workers.any(|it| **it == **planner)).then_some(planner)
+    }
+}
+
 impl Bundle {
     /// The names of all models, literals and unions of `structured_outputs.yaml`.
     pub fn model_names(&self) -> Vec<String> {

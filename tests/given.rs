@@ -1,7 +1,7 @@
 //! What the program is given besides files of a workflow: names, inputs, variables, plans, folders.
 
 use expect_test::{Expect, expect};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::harness::Project;
 
@@ -361,4 +361,46 @@ fn a_file_without_an_end_is_not_read() {
         "{}",
         ran.stderr
     );
+}
+
+#[test]
+fn a_planner_needs_no_key_where_its_plan_is_given() {
+    let files = "\
+=== extended_orchestration/task_batches.yaml
+conveyors: [{id: c, decomposition_agent: P, execution_agents: [W]}]
+=== agents.yaml
+agents:
+  - {name: P, system_message: plan, runtime: {kind: openai, model: m}}
+  - {name: W, runtime: {kind: template, output: json, template: '{\"did\": 1}'}}
+";
+    let plan = |agent: &str| {
+        let task = json!({ "task_id": "a", "execution_agent": agent, "task_prompt": "dig" });
+        json!({ "DecompositionPlan": { "tasks": [task] } }).to_string()
+    };
+    let lacks =
+        "`P` is asked through a model, but the environment variable `OPENAI_API_KEY` is not set";
+    let project = Project::of(files);
+    project.write("plan.json", plan("W"));
+    let ran = project.run(&["W", "--json", "--plan", "plan.json"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let ran = project.run(&["W"]);
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    assert!(ran.stderr.contains(lacks), "{}", ran.stderr);
+    // Who works as well is asked.
+    let project = Project::of(&files.replace("[W]}]", "[W, P]}]"));
+    project.write("plan.json", plan("P"));
+    let ran = project.run(&["W", "--plan", "plan.json"]);
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    assert!(ran.stderr.contains(lacks), "{}", ran.stderr);
+    // Whoever has it speak again needs the key after all.
+    let graph = "\
+=== transition_graph.yaml
+transition_rules:
+  - {source_agent: P, target_agent: P, transition_type: after_turn}
+";
+    let project = Project::of(&[files, graph].concat());
+    project.write("plan.json", plan("W"));
+    let ran = project.run(&["W", "--plan", "plan.json"]);
+    assert_eq!(ran.code, 1, "{}", ran.stderr);
+    assert!(ran.stderr.contains(lacks), "{}", ran.stderr);
 }

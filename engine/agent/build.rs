@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    Agent, Agents,
+    Agent, Agents, Answer, Request,
     a2a::{self, A2a},
     acmp::Acmp,
     command::{Command, Invocation},
@@ -20,6 +20,7 @@ use super::{
     template::Template,
 };
 use crate::{
+    accept::{Failure, Rejection},
     acmp::buyer::{Provider, Unusable},
     compile::{AgentSpec, Workflow},
     contract::runtime::{Fallback, Runtime},
@@ -69,11 +70,15 @@ impl From<BadUrl> for BuildError {
 ///
 /// # Errors
 /// What keeps agents from being asked, all of it.
-pub fn all(workflow: &Workflow, people: &Arc<dyn People>) -> Result<Agents, Vec<Diagnostic>> {
-    all_but(workflow, people, Agents::new())
+pub fn all(
+    workflow: &Workflow,
+    people: &Arc<dyn People>,
+    unasked: Option<&str>,
+) -> Result<Agents, Vec<Diagnostic>> {
+    all_but(workflow, people, Agents::new(), unasked)
 }
 
-/// Every agent of a workflow that is not there yet.
+/// Every agent of a workflow that is not there yet. Nobody means to ask the one that is `unasked`, so it may lack a key.
 ///
 /// # Errors
 /// What keeps agents from being asked, all of it.
@@ -81,6 +86,7 @@ pub fn all_but(
     workflow: &Workflow,
     people: &Arc<dyn People>,
     mut agents: Agents,
+    unasked: Option<&str>,
 ) -> Result<Agents, Vec<Diagnostic>> {
     let (providers, mut faults) = providers(workflow);
     let known = Known::default();
@@ -95,6 +101,10 @@ pub fn all_but(
         match built {
             Ok(agent) => {
                 agents.insert(spec.name.to_string(), agent);
+            }
+            Err(error) if error.is_about_the_environment() && unasked == Some(&*spec.name) => {
+                let lacks = error.of(spec).message;
+                agents.insert(spec.name.to_string(), Arc::new(Keyless(lacks)));
             }
             Err(error) => faults.push(error.of(spec)),
         }
@@ -325,7 +335,26 @@ fn read(path: PathBuf) -> Result<String, BuildError> {
     })
 }
 
+/// One who cannot be asked, for what it lacks.
+struct Keyless(String);
+
+impl Agent for Keyless {
+    fn ask(&self, _: Request) -> Answer {
+        let rejection = Rejection::new(Failure::Authentication, self.0.clone());
+        Box::pin(async { Err(rejection) })
+    }
+}
+
 impl BuildError {
+    fn is_about_the_environment(&self) -> bool {
+        matches!(
+            self,
+            BuildError::MissingKey { .. }
+                | BuildError::MissingModel
+                | BuildError::BadHeader(BadHeader::Missing { .. })
+        )
+    }
+
     fn of(self, spec: &AgentSpec) -> Diagnostic {
         let name = &spec.name;
         let (code, message, help) = match self {

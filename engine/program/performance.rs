@@ -113,7 +113,7 @@ pub(super) fn begin(
     };
     let terminal = Arc::new(Terminal::new(answers));
     let people: Arc<dyn People> = terminal.clone();
-    let agents = match tape.agents(&mut workflow, &people) {
+    let agents = match tape.agents(&mut workflow, &people, plan.is_some()) {
         Ok(agents) => agents,
         Err(faults) => return refuse(&faults, common),
     };

@@ -50,7 +50,7 @@ pub(super) fn plan(args: &args::Plan) -> anyhow::Result<u8> {
         None => {
             let from = From::with(args.given.input.as_deref());
             let people: Arc<dyn People> = Arc::new(Terminal::new(from));
-            let agents = match build::all(&workflow, &people) {
+            let agents = match build::all(&workflow, &people, None) {
                 Ok(agents) => agents,
                 Err(faults) => return refuse(&faults, &args.common),
             };

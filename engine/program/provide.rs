@@ -45,7 +45,7 @@ pub(super) fn provide(args: &args::Provide) -> anyhow::Result<u8> {
     }
     // Who asks is no person, and the terminal may be theirs.
     let nobody: Arc<dyn People> = Arc::new(Nobody);
-    let agents = match build::all(&workflow, &nobody) {
+    let agents = match build::all(&workflow, &nobody, None) {
         Ok(agents) => agents,
         Err(faults) => return refuse(&faults, &args.common),
     };

@@ -90,7 +90,7 @@ pub(super) fn go_on(
     };
     let terminal = Arc::new(Terminal::new(From::of(session, None)));
     let people: Arc<dyn People> = terminal.clone();
-    let agents = match tape.agents(&mut workflow, &people) {
+    let agents = match tape.agents(&mut workflow, &people, plan.is_some()) {
         Ok(agents) => agents,
         Err(faults) => return refuse(&faults, common),
     };

@@ -30,16 +30,19 @@ impl Tape {
         &self,
         workflow: &mut Workflow,
         people: &Arc<dyn People>,
+        has_plan: bool,
     ) -> Result<Agents, Faults> {
+        let planner = workflow.sole_planner().filter(|_| has_plan).cloned();
+        let planner = planner.as_deref();
         match self {
-            Tape::None => build::all(workflow, people),
+            Tape::None => build::all(workflow, people, planner),
             Tape::Record(recorder) => {
-                let agents = build::all(workflow, people)?;
+                let agents = build::all(workflow, people, planner)?;
                 Ok(recorder.listen(workflow, agents))
             }
             Tape::Replay(replay) => {
                 wait_for_nobody(workflow);
-                build::all_but(workflow, people, replay.agents(workflow))
+                build::all_but(workflow, people, replay.agents(workflow), planner)
             }
         }
     }

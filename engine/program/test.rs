@@ -206,7 +206,7 @@ fn prepare(
     }
     let people: Arc<dyn People> = Arc::new(Nobody);
     if faults.is_empty() {
-        match build::all_but(workflow, &people, agents) {
+        match build::all_but(workflow, &people, agents, None) {
             Ok(agents) => {
                 return Ok(Ready {
                     name,

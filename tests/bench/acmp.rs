@@ -131,7 +131,7 @@ impl Dag {
         std::fs::create_dir(folder.path().join("workflows"))?;
         let workflow = workflow(folder.path(), &provider.address, &document(tasks, is_chain));
         let people: Arc<dyn People> = Arc::new(Nobody);
-        let agents = build::all(&workflow, &people);
+        let agents = build::all(&workflow, &people, None);
         let agents = agents.unwrap_or_else(|faults| panic!("{faults:?}"));
         let bench = Bench::of(folder, workflow)?;
         Ok(Dag {
