@@ -99,6 +99,7 @@ conveyors:
   - {id: b, decomposition_agent: P, execution_agents: [A, Bee]}
 ",
         expect![[r#"
+            warning MZ308 task_batches.yaml:2:9 batch `b` has no allow-list: its tasks may go to any agent of the workflow, also to `Q`, which plans it
             error MZ302 task_batches.yaml:3:20 no file defines an agent `Q`
             warning MZ308 task_batches.yaml:4:44 batch `b` has no save step: nothing writes `items`
             warning MZ308 task_batches.yaml:4:63 batch `b` has no task model: `M` is not defined

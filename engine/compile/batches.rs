@@ -38,6 +38,7 @@ impl Compiler<'_> {
                 &format!("{at}/allowed_execution_agents"),
                 &batch.allowed_execution_agents,
             );
+            self.expect_allowed(batch, part.at(&format!("{at}/id")));
             for key in ["context_key", "status_key"] {
                 let place = part.at(&format!("{at}/result/{key}"));
                 let name = match key {
@@ -88,6 +89,27 @@ impl Compiler<'_> {
             batches.push(compiled(conveyor));
         }
         batches
+    }
+
+    /// Says who may work in a batch that does not say it: the Python engine lets everybody, and so do we.
+    fn expect_allowed(&mut self, batch: &written::Batch, at: Place) {
+        let is_said = !batch.allowed_execution_agents.is_empty();
+        if is_said || &*batch.source.task_model == DAG {
+            return;
+        }
+        let everybody = self.bundle.agent_names();
+        let others = everybody.iter().filter(|it| **it != *batch.trigger_agent);
+        let others: Vec<&str> = others.map(String::as_str).collect();
+        let message = format!(
+            "batch `{}` has no allow-list: its tasks may go to any agent of the workflow, also to `{}`, which plans it",
+            batch.id, batch.trigger_agent
+        );
+        let help = format!(
+            "name those who may work: `allowed_execution_agents: [{}]`",
+            others.join(", ")
+        );
+        let missing = Diagnostic::warning(Code::MissingPiece, message);
+        self.push(missing.at(at).help(help));
     }
 
     fn expect_agents(&mut self, at: &str, names: &Names) {

@@ -163,7 +163,7 @@ agents:
 fn a_planner_of_a_dag_without_a_model_of_its_own_answers_with_a_dag() {
     let batch = |id: &str, planner: &str, kind: &str, model: &str| {
         format!(
-            "  - {{id: {id}, trigger_agent: {planner}, source: {{kind: {kind}, path: plan, task_model: {model}}}, result: {{context_key: {id}_r, status_key: {id}_s, require_owned_paths: false}}}}\n"
+            "  - {{id: {id}, trigger_agent: {planner}, source: {{kind: {kind}, path: plan, task_model: {model}}}, result: {{context_key: {id}_r, status_key: {id}_s, require_owned_paths: false}}, allowed_execution_agents: [Own]}}\n"
         )
     };
     let batches = [

@@ -101,6 +101,7 @@ batches:
         ),
         show,
         expect![[r#"
+            warning MZ308 task_batches:2:10 batch `b` has no allow-list: its tasks may go to any agent of the workflow, also to `P`, which plans it
             b ["P", "A", "B", "Z"] initial_agent initial_message depends_on 120s None Policy { concurrency: 4, retry_limit: 0, backoff: Backoff { initial: 1s, max: 60s, jitter: Full }, on_failure: Stop } ByTask true
             full ["B"] who what after 5s Some(6s) Policy { concurrency: 9, retry_limit: 2, backoff: Backoff { initial: 250ms, max: 18446744073709551615.999999999s, jitter: None }, on_failure: Continue } List false
         "#]],
@@ -142,6 +143,7 @@ batches:
     source: {kind: structured_output, path: tasks, task_model: DecomposedTask}
     result: {context_key: k, status_key: s}
     recovery: {trigger_agent: P, request_key: k, outcome_key: o, status_key: o}
+    allowed_execution_agents: [A]
 ",
         "",
         expect![[r#"
@@ -158,7 +160,7 @@ batches:
 fn a_batch_has_five_pieces() {
     let batch = |source: &str| {
         format!(
-            "batches: [{{id: b, trigger_agent: P, source: {source}, result: {{context_key: k, status_key: s}}}}]\n"
+            "batches: [{{id: b, trigger_agent: P, source: {source}, result: {{context_key: k, status_key: s}}, allowed_execution_agents: [A]}}]\n"
         )
     };
     let variable = "{kind: context_variable, path: items.list, task_model: Tsk}";
@@ -234,7 +236,7 @@ agents: {A: {variables: [s]}}
 fn one_batch_can_feed_another() {
     let both = "\
 batches:
-  - {id: b, trigger_agent: Z, source: {kind: context_variable, path: c_results, task_model: DecomposedTask}, result: {context_key: c_res, status_key: s}}
+  - {id: b, trigger_agent: Z, source: {kind: context_variable, path: c_results, task_model: DecomposedTask}, result: {context_key: c_res, status_key: s}, allowed_execution_agents: [A]}
 conveyors:
   - {id: c, decomposition_agent: P, execution_agents: [A]}
 ";
