@@ -232,12 +232,15 @@ class Host:
         while True:
             # What a function left on the loop goes on meanwhile.
             request = self.loop.run_until_complete(self.requests.get())
-            # A function may have set another, or none.
+            # A function may have set another loop, or none, and gone to another folder.
             asyncio.set_event_loop(self.loop)
+            os.chdir(FOLDER)
             answer = self.answer(request)
             if os.getpid() != self.process:
                 # The function forked, and its other half answers.
                 os._exit(0)
+            if self.loop.is_closed():
+                self.loop, self.requests = asyncio.new_event_loop(), asyncio.Queue()
             try:
                 self.output.write(json.dumps(answer).encode() + b"\n")
                 self.output.flush()

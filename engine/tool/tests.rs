@@ -76,6 +76,19 @@ def leaves_a_child():
     os._exit(5)
 def runs(): return asyncio.run(inner())
 async def inner(): return "inner"
+def closes():
+    asyncio.get_event_loop().close()
+    os.chdir("/")
+    return os.getcwd()
+def reads_own(): return open("tools/f.py").readline()
+def left():
+    threading.Thread(target=lambda: [print("x" * 100) for _ in range(5000)]).start()
+    return 1
+def floods():
+    for _ in range(200): print("x" * 500000)
+    return "done"
+async def each():
+    yield 1
 kept = []
 def keeps():
     kept.append(1)
@@ -277,12 +290,28 @@ async fn calls_run_side_by_side_each_in_an_interpreter_of_its_own() {
 
 #[tokio::test]
 async fn calls_one_after_the_other_have_the_same_interpreter() {
-    let world = functions(&["keeps", "runs"]);
+    let names = [
+        "keeps",
+        "runs",
+        "closes",
+        "runs",
+        "reads_own",
+        "left",
+        "floods",
+        "each",
+        "keeps",
+    ];
+    let world = functions(&names);
     let mut said = Vec::new();
-    for name in ["keeps", "runs", "keeps", "runs", "keeps"] {
+    for name in names {
         said.push(world.call(name, "").await);
     }
-    assert_eq!(said, ["1", "inner", "2", "inner", "3"]);
+    let each = "error: TypeError: a async_generator cannot be written as JSON";
+    let expected = ["1", "inner", "/", "inner", "\n", "1", "done", each, "2"];
+    assert_eq!(
+        said, expected,
+        "what one leaves behind does the next no harm"
+    );
 }
 
 #[tokio::test]
