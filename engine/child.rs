@@ -24,7 +24,7 @@ pub mod env;
 #[cfg(unix)]
 mod guard;
 
-pub use ends::{Ends, KEPT};
+pub use ends::{Ends, KEPT, listen};
 use env::Env;
 
 /// Variables that programs need to start at all.
@@ -123,18 +123,22 @@ fn may_run(path: &Path) -> bool {
 pub struct Ended {
     /// Longer than the limit if the program was stopped for that.
     pub stdout: Vec<u8>,
-    pub stderr: Ends,
     pub status: io::Result<ExitStatus>,
 }
 
-/// Starts a program, gives it `input`, and waits for its end or for more than `limit` bytes of output.
+/// Starts a program, gives it `input`, and waits for its end or for more than `limit` bytes of output. What it says beside
+/// that is in `stderr`, also when it is not waited for to its end.
 ///
 /// # Errors
 /// It cannot be started.
-pub async fn run(command: &Program, input: String, limit: usize) -> io::Result<Ended> {
+pub async fn run(
+    command: &Program,
+    input: String,
+    limit: usize,
+    stderr: &mut Ends,
+) -> io::Result<Ended> {
     let mut group = Group::start(command)?;
     let mut stdout = Vec::new();
-    let mut stderr = Ends::default();
     let status = {
         let child = &mut group.child;
         let (stdin, out, err) = (
@@ -173,11 +177,7 @@ pub async fn run(command: &Program, input: String, limit: usize) -> io::Result<E
         }
         status
     };
-    Ok(Ended {
-        stdout,
-        stderr,
-        status,
-    })
+    Ok(Ended { stdout, status })
 }
 
 /// A program and whatever it started, in a process group of its own. Dropped, all of it is killed.

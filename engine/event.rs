@@ -101,6 +101,26 @@ pub enum RunEvent {
         tool: String,
         ok: bool,
         ms: u64,
+        /// Beside its result.
+        #[serde(skip_serializing_if = "String::is_empty")]
+        printed: String,
+    },
+    /// The run called a tool by itself: on an agent's answer, or at a certain point.
+    ToolRan {
+        turn: u32,
+        /// For whom; empty where it is for the run as a whole.
+        agent: Arc<str>,
+        tool: Arc<str>,
+        ok: bool,
+        ms: u64,
+        /// One of those that its author named.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        outcome: Option<String>,
+        /// What went wrong.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+        #[serde(skip_serializing_if = "String::is_empty")]
+        printed: String,
     },
     TaskEnded {
         batch: Arc<str>,

@@ -254,13 +254,13 @@ struct Spoken {
 }
 
 impl Run<'_> {
-    async fn begin(&mut self) -> Result<(), Stop> {
-        self.at(LifecycleTrigger::OnStart, None).await?;
-        self.at(LifecycleTrigger::BeforeChat, None).await
+    async fn begin(&mut self, hear: Hear<'_>) -> Result<(), Stop> {
+        self.at(LifecycleTrigger::OnStart, None, hear).await?;
+        self.at(LifecycleTrigger::BeforeChat, None, hear).await
     }
 
     async fn turns(&mut self, hear: Hear<'_>) -> Result<Infallible, Stop> {
-        self.begin().await?;
+        self.begin(hear).await?;
         let mut agent = match &self.workflow.first {
             First::Dag(fixed) => return Err(self.dag(fixed, hear).await?),
             First::Agent(name) => Arc::clone(name),
@@ -279,9 +279,11 @@ impl Run<'_> {
             self.turn += 1;
             self.round = 0;
             self.called.clear();
-            self.at(LifecycleTrigger::BeforeAgent, Some(&agent)).await?;
+            self.at(LifecycleTrigger::BeforeAgent, Some(&agent), hear)
+                .await?;
             let turned = self.take_turn(&agent, hear).await?;
-            self.at(LifecycleTrigger::AfterAgent, Some(&agent)).await?;
+            self.at(LifecycleTrigger::AfterAgent, Some(&agent), hear)
+                .await?;
             if let Turned::Done(worst) = turned {
                 let next = self.after(&agent, &before, worst, hear)?;
                 before = mem::replace(&mut agent, next);
@@ -390,7 +392,7 @@ impl Run<'_> {
         let value = answer.to_value();
         self.keep(agent, &value).map_err(Stop::Failed)?;
         self.publish(agent, &value, hear)?;
-        self.run_tools(agent, &value).await
+        self.run_tools(agent, &value, hear).await
     }
 
     /// The save step: what the agent says it writes.

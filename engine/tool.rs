@@ -27,6 +27,7 @@ mod arguments;
 mod call;
 mod check;
 mod mcp;
+mod printed;
 mod python;
 mod syntax;
 mod tape;
@@ -35,6 +36,8 @@ mod way;
 pub use call::{Bench, Call, Calls, MAX_ARGUMENTS};
 pub use check::{check, files, no_program};
 use mcp::Server;
+pub use printed::Made;
+use printed::Printed;
 use python::Python;
 pub use tape::{OwnCall, Recall, Tape, Whose};
 pub use way::Tool;
@@ -173,21 +176,25 @@ impl Tools {
     }
 
     /// Runs a tool on an agent's output: its fields are the arguments, as far as the tool has parameters for them.
-    ///
-    /// # Errors
-    /// The tool failed.
     pub async fn run(
         &self,
         tool: &Tool,
         (whose, output): (Whose<'_>, &Value),
         given: &Given,
-    ) -> Result<Called, ToolError> {
+    ) -> Made {
         let call = OwnCall {
             whose,
             tool: &tool.spec.name,
             arguments: output,
         };
-        tape::through(self.tape.as_deref(), &call, tool.run(output, given)).await
+        let mut printed = String::new();
+        let made = async {
+            let made = tool.run(output, given).await;
+            printed = made.printed;
+            made.came
+        };
+        let came = tape::through(self.tape.as_deref(), &call, made).await;
+        Made { came, printed }
     }
 
     /// What runs at a point of a run, for an agent if it is a turn of one, in the file's order.
@@ -226,7 +233,9 @@ impl Tools {
             });
             let asked = async {
                 let file = spec.file.as_deref();
-                let mut answer = python.ask(file, &spec.function, request, limit).await?;
+                let printed = Printed::default();
+                let answer = python.ask(file, &spec.function, request, limit, &printed);
+                let mut answer = answer.await?;
                 let text = match answer["text"].take() {
                     Value::String(text) => text,
                     _ => system.clone(),
@@ -319,27 +328,23 @@ impl Toolbox {
         Ok(definitions)
     }
 
-    /// Calls a tool with the arguments as the model wrote them.
-    ///
-    /// # Errors
-    /// There is no such tool, the arguments do not fit it, or it failed.
-    pub async fn call(
-        &self,
-        name: &str,
-        arguments: &str,
-        given: &Given,
-    ) -> Result<Called, ToolError> {
+    /// Calls a tool with the arguments as the model wrote them. It fails as well if there is no such tool, or if the
+    /// arguments do not fit it.
+    pub async fn call(&self, name: &str, arguments: &str, given: &Given) -> Made {
         let Some(tool) = self.tools.get(name) else {
             let name = cut(name, 100);
             let names: Vec<&str> = self.tools.keys().map(|it| &**it).collect();
-            return Err(ToolError(format!(
-                "there is no tool `{name}`; there is {}",
-                names.join(", ")
-            )));
+            let error = format!("there is no tool `{name}`; there is {}", names.join(", "));
+            return Made::from(Err(ToolError(error)));
         };
-        let definition = tool.definition().await?;
-        let arguments = arguments::read(arguments, definition)?;
-        tool.call(arguments, given, Lax::No).await
+        let read = match tool.definition().await {
+            Ok(definition) => arguments::read(arguments, definition),
+            Err(error) => Err(error),
+        };
+        match read {
+            Ok(arguments) => tool.call(arguments, given, Lax::No).await,
+            Err(error) => Made::from(Err(error)),
+        }
     }
 }
 

@@ -103,17 +103,28 @@ fn tools_run_on_outputs_and_set_variables_and_outcomes() {
     let run = run.expect("it ran").expect("it can be read").file_name();
     let run = run.to_string_lossy();
     let shown = project.run(&["logs", &run]);
-    let tools: Vec<&str> = shown
-        .stdout
-        .lines()
-        .filter_map(|it| Some(it.split_once(" tool ")?.1.trim()))
-        .collect();
+    let lines = shown.stdout.lines();
+    let lines = lines.filter_map(|it| match it.split_once(" tool ") {
+        Some((_, said)) => Some(said.trim()),
+        None => it.starts_with(' ').then_some(it),
+    });
+    let tools: Vec<&str> = lines.collect();
     expect![[r#"
         make_items of P
-        review of Z
-        review of Z
+            this is not the result
+        review of Z, outcome `poor`
+        review of Z, outcome `good`
         note of Z"#]]
     .assert_eq(&tools.join("\n"));
+    let turn = project.run(&["show", &run, "--turn", "1"]).stdout;
+    let (_, tool) = turn.split_once("\ntool ").expect("it is shown");
+    let (_, told) = tool.split_once('\n').expect("it has more lines");
+    expect![[r#"
+          -> {"made": 2}
+          printed
+            this is not the result
+    "#]]
+    .assert_eq(told);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::{Agent, Answer, Reply, Request, env::Env};
 use crate::{
     accept::{Failure, Rejection},
-    child::{self, Ended, Program},
+    child::{self, Ended, Ends, Program},
     context::TaskView,
     contract::name::Name,
 };
@@ -116,9 +116,10 @@ impl Agent for Command {
         Box::pin(async move {
             let input = command.input(&request).to_string();
             let limit = request.max_output_bytes;
-            let ended = child::run(&command.program, input, limit).await;
+            let mut stderr = Ends::default();
+            let ended = child::run(&command.program, input, limit, &mut stderr).await;
             let ended = ended.map_err(|error| command.not_started(&error))?;
-            read(&command.program.program, ended, limit)
+            read(&command.program.program, ended, &stderr.to_string(), limit)
         })
     }
 }
@@ -134,9 +135,9 @@ fn is_large(name: &str, task: &TaskView) -> bool {
 }
 
 /// What a program printed, if it ended well.
-fn read(program: &Path, ended: Ended, limit: usize) -> Result<Reply, Rejection> {
+fn read(program: &Path, ended: Ended, said: &str, limit: usize) -> Result<Reply, Rejection> {
     let program = program.display();
-    let said = match ended.stderr.to_string().trim() {
+    let said = match said.trim() {
         "" => String::new(),
         said => format!("; it said: {said}"),
     };

@@ -20,21 +20,38 @@ pub struct Ends {
 impl Ends {
     /// Reads a pipe to its end.
     pub async fn drain(&mut self, pipe: Option<impl AsyncRead + Unpin>) {
-        if let Some(mut pipe) = pipe {
-            let mut piece = [0; 4 << 10];
-            while let Ok(n @ 1..) = pipe.read(&mut piece).await {
-                self.push(&piece[..n]);
+        listen(pipe, |it| self.push(it)).await;
+    }
+
+    /// Reads a pipe up to where what was read so far ends in a byte, or to its end.
+    pub async fn drain_to(&mut self, last: u8, pipe: Option<impl AsyncRead + Unpin>) {
+        let Some(mut pipe) = pipe else { return };
+        let mut piece = [0; 4 << 10];
+        while self.tail.back().or(self.head.last()) != Some(&last) {
+            match pipe.read(&mut piece).await {
+                Ok(n @ 1..) => self.push(&piece[..n]),
+                _ => return,
             }
         }
     }
 
-    fn push(&mut self, bytes: &[u8]) {
+    pub fn push(&mut self, bytes: &[u8]) {
         let room = (KEPT - self.head.len()).min(bytes.len());
         self.head.extend_from_slice(&bytes[..room]);
         self.tail.extend(&bytes[room..]);
         let over = self.tail.len().saturating_sub(KEPT);
         self.tail.drain(..over);
         self.left_out += over;
+    }
+}
+
+/// Reads a pipe to its end.
+pub async fn listen(pipe: Option<impl AsyncRead + Unpin>, mut hear: impl FnMut(&[u8])) {
+    if let Some(mut pipe) = pipe {
+        let mut piece = [0; 4 << 10];
+        while let Ok(n @ 1..) = pipe.read(&mut piece).await {
+            hear(&piece[..n]);
+        }
     }
 }
 
@@ -45,9 +62,13 @@ impl fmt::Display for Ends {
             let whole = [&self.head, front, back].concat();
             return f.write_str(&String::from_utf8_lossy(&whole));
         }
-        let head = String::from_utf8_lossy(&self.head);
+        // A word that is not whole may be a part of a key, which nobody would know it to be.
+        let is_space = |it: &u8| it.is_ascii_whitespace();
+        let head = &self.head[..self.head.iter().rposition(is_space).unwrap_or(0)];
         let tail = [front, back].concat();
-        let tail = String::from_utf8_lossy(&tail);
-        write!(f, "{head} [{} bytes left out] {tail}", self.left_out)
+        let tail = &tail[tail.iter().position(is_space).unwrap_or(tail.len())..];
+        let left_out = self.left_out + 2 * KEPT - head.len() - tail.len();
+        let (head, tail) = (String::from_utf8_lossy(head), String::from_utf8_lossy(tail));
+        write!(f, "{head} [{left_out} bytes left out]{tail}")
     }
 }

@@ -24,7 +24,7 @@ pub use data::{event, run as run_data, task as task_data, whole_turn as turn_dat
 pub use line::line;
 pub use list::{Listed, Summary, list};
 pub use share::Share;
-pub use task::{Attempt, Called, Came, Prompt, Rejection, Task};
+pub use task::{Attempt, Called, Came, Prompt, Ran, Rejection, Task};
 pub use text::{run, task, whole_turn as turn};
 
 /// A run, as far as its journal goes.
@@ -56,6 +56,8 @@ pub struct Turn {
     pub(super) withheld: usize,
     /// What its model called, one after the other.
     pub calls: Vec<Called>,
+    /// What the run called by itself, one after the other.
+    pub ran: Vec<Ran>,
     /// What it answered in the end.
     pub answer: Option<Arc<str>>,
     /// The model that gave it, and how it was read, where that was written down.
@@ -120,6 +122,14 @@ impl History {
                             task.called(called);
                         }
                     }
+                }
+            }
+            "tool" => {
+                let number = data["turn"].as_u64();
+                let mut turns = self.turns.iter_mut();
+                // What runs before the first turn fails the run, or says nothing.
+                if let Some(turn) = turns.rfind(|it| Some(u64::from(it.number)) == number) {
+                    turn.ran.push(Ran::of(entry, &data));
                 }
             }
             "started" => {

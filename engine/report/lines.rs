@@ -65,6 +65,7 @@ pub fn line(event: &RunEvent, elapsed: Duration, level: Level) -> Option<String>
         | RunEvent::BatchEnded { .. } => of_batch(event),
         RunEvent::TaskStarted { .. }
         | RunEvent::ToolCalled { .. }
+        | RunEvent::ToolRan { .. }
         | RunEvent::AttemptRejected { .. }
         | RunEvent::TaskEnded { .. } => of_task(event),
     }?;
@@ -271,13 +272,32 @@ fn of_task(event: &RunEvent) -> Said {
             tool,
             ok,
             ms,
+            printed,
             ..
         } => {
             let who = inert(task.as_ref().unwrap_or(agent));
             let went = if *ok { "" } else { ", failed" };
             let seconds = *ms as f64 / 1000.0;
             let text = format!("{} for {who}{went} ({seconds:.1}s)", inert(tool));
-            (Level::Verbose, "called", text)
+            (Level::Verbose, "called", text + &indented(printed))
+        }
+        RunEvent::ToolRan {
+            agent,
+            tool,
+            ms,
+            outcome,
+            message,
+            printed,
+            ..
+        } => {
+            let least = match message {
+                None => Level::Verbose,
+                Some(_) => Level::Normal,
+            };
+            let went = ran(agent, tool, message.as_deref(), outcome.as_deref());
+            let seconds = *ms as f64 / 1000.0;
+            let text = format!("{went} ({seconds:.1}s){}", indented(printed));
+            (least, "tool", text)
         }
         RunEvent::AttemptRejected {
             task,
@@ -311,6 +331,18 @@ fn of_task(event: &RunEvent) -> Said {
         }
         _ => return None,
     })
+}
+
+/// How a call went that the run made by itself.
+pub(super) fn ran(agent: &str, tool: &str, error: Option<&str>, outcome: Option<&str>) -> String {
+    let whose = match agent {
+        "" => String::new(),
+        agent => format!(" of {}", inert(agent)),
+    };
+    let error = error.map(|it| format!(" failed: {}", inert(it)));
+    let outcome = outcome.map(|it| format!(", outcome `{}`", inert(it)));
+    let (error, outcome) = (error.unwrap_or_default(), outcome.unwrap_or_default());
+    format!("{}{whose}{error}{outcome}", inert(tool))
 }
 
 fn retry(attempt: u32, retry_in_ms: Option<u64>) -> (&'static str, String) {
@@ -380,7 +412,7 @@ pub(super) fn tokens(usage: Usage) -> String {
 }
 
 /// A drawn report below its line, each of its lines inert, without the empty ones.
-fn indented(report: &str) -> String {
+pub(super) fn indented(report: &str) -> String {
     let mut text = String::new();
     let mut lines = report.lines().filter(|it| !it.trim().is_empty());
     for line in lines.by_ref().take(REPORT_LINES) {

@@ -264,6 +264,7 @@ impl Screen {
             RunEvent::RunStarted { .. }
             | RunEvent::TurnRejected { .. }
             | RunEvent::ToolCalled { .. }
+            | RunEvent::ToolRan { .. }
             | RunEvent::BatchUnchanged { .. }
             | RunEvent::Warning { .. } => (),
         }

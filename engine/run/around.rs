@@ -103,13 +103,14 @@ impl Around {
         };
         for tool in &self.auto {
             let begun = Instant::now();
-            let called = self.tools.run(tool, (whose, value), &(self.given)()).await;
-            let done = judge(tool, called);
+            let made = self.tools.run(tool, (whose, value), &(self.given)()).await;
+            let done = judge(tool, made);
             witness.calls(Call {
                 tool: tool.spec.name.to_string(),
                 arguments: cut(&value.to_string(), MAX_ARGUMENTS),
                 ok: done.ok,
                 result: done.text.clone(),
+                printed: done.printed.clone(),
                 took: begun.elapsed(),
             });
             if let Some(message) = refusal(tool, &done, attempt) {

@@ -71,6 +71,7 @@ impl Run<'_> {
             tool: call.tool.clone(),
             ok: call.ok,
             ms: call.took.as_millis() as u64,
+            printed: call.printed.clone(),
         });
         Ok(())
     }
@@ -114,6 +115,7 @@ impl Performance<'_> {
             tool: call.tool.clone(),
             ok: call.ok,
             ms: call.took.as_millis() as u64,
+            printed: call.printed.clone(),
         });
     }
 
@@ -134,7 +136,10 @@ impl Log {
         data["tool"] = json!(call.tool);
         data["ok"] = json!(call.ok);
         data["ms"] = json!(call.took.as_millis() as u64);
-        let body = json!({ "arguments": call.arguments, "result": call.result });
+        let mut body = json!({ "arguments": call.arguments, "result": call.result });
+        if !call.printed.is_empty() {
+            body["printed"] = json!(call.printed);
+        }
         self.push("called", data, |it| {
             it.body = Some(body.to_string().into());
             more(it);

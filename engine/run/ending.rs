@@ -49,7 +49,7 @@ impl Run<'_> {
             _ => LifecycleTrigger::OnComplete,
         };
         for trigger in [LifecycleTrigger::AfterChat, how] {
-            match self.at(trigger, None).await {
+            match self.at(trigger, None, hear).await {
                 Err(Stop::Broken(error)) => return Err(error),
                 Err(Stop::Failed(message)) => hear(&RunEvent::Warning { message }),
                 _ => (),

@@ -82,7 +82,7 @@ pub async fn ask_planner(
         let mut spoken = run
             .ask(&Arc::clone(&batch.trigger), None, &mut hear)
             .await?;
-        run.settle(&batch.trigger, &spoken.value).await?;
+        run.settle(&batch.trigger, &spoken.value, &mut hear).await?;
         run.plan(batch, &mut spoken, None, &mut hear).await
     };
     Ok(match planned.await {
@@ -193,16 +193,21 @@ impl Run<'_> {
                 return refused(faults, true);
             }
             *spoken = next;
-            self.settle(&agent, &spoken.value).await?;
+            self.settle(&agent, &spoken.value, hear).await?;
         }
     }
 
     /// Sets what a planner's answer sets, by its save step and its tools.
-    async fn settle(&mut self, agent: &Arc<str>, answer: &Json) -> Result<(), Stop> {
+    async fn settle(
+        &mut self,
+        agent: &Arc<str>,
+        answer: &Json,
+        hear: Hear<'_>,
+    ) -> Result<(), Stop> {
         let value = answer.to_value();
         self.keep(agent, &value).map_err(Stop::Failed)?;
         // Its next answer is asked for because of its plan, if it is at all.
-        self.run_tools(agent, &value).await.map(|_| ())
+        self.run_tools(agent, &value, hear).await.map(|_| ())
     }
 
     /// Whether asking the trigger again can change the task list.

@@ -13,7 +13,7 @@ use crate::{
     contract::tools::{LifecycleTrigger, Outcome},
     event::RunEvent,
     prompt::Prompt,
-    tool::{Called, Given, Tool, ToolError, Whose},
+    tool::{Given, Made, Tool, ToolError, Whose},
 };
 
 /// What came of a call.
@@ -28,6 +28,9 @@ pub(super) struct Done {
     /// The variables that it set.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     changed: Map<String, Value>,
+    /// What it printed beside its result.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) printed: String,
 }
 
 impl Done {
@@ -44,10 +47,11 @@ impl Run<'_> {
         &mut self,
         agent: &Arc<str>,
         output: &Value,
+        hear: Hear<'_>,
     ) -> Result<bool, Stop> {
         for tool in self.tools.auto(agent) {
             let name = Arc::clone(&tool.spec.name);
-            let done = self.call(&tool, agent, output).await?;
+            let done = self.call(&tool, agent, output, hear).await?;
             self.called.insert(name.to_string());
             let Some(terms) = &tool.spec.outcome else {
                 if done.ok {
@@ -71,10 +75,12 @@ impl Run<'_> {
         &mut self,
         trigger: LifecycleTrigger,
         agent: Option<&Arc<str>>,
+        hear: Hear<'_>,
     ) -> Result<(), Stop> {
         for tool in self.tools.at(trigger, agent.map(|it| &**it)) {
-            let agent = agent.map_or("", |it| &**it);
-            let done = self.call(&tool, agent, &Value::Object(Map::new())).await?;
+            let agent = agent.map_or_else(|| "".into(), Arc::clone);
+            let nothing = Value::Object(Map::new());
+            let done = self.call(&tool, &agent, &nothing, hear).await?;
             if !done.ok {
                 let name = &tool.spec.name;
                 let message = format!("the lifecycle tool `{name}` failed: {}", done.text);
@@ -108,20 +114,36 @@ impl Run<'_> {
     }
 
     /// Calls a tool, unless that was done before, and sets the variables that it set.
-    async fn call(&mut self, tool: &Tool, agent: &str, output: &Value) -> Result<Done, Stop> {
+    async fn call(
+        &mut self,
+        tool: &Tool,
+        agent: &Arc<str>,
+        output: &Value,
+        hear: Hear<'_>,
+    ) -> Result<Done, Stop> {
         let name = &tool.spec.name;
         let done = match self.log.recall_tool(self.turn, name)? {
             Some(done) => done,
             None => {
                 let given = self.given(agent)();
                 let begun = Instant::now();
-                let called = tokio::select! {
+                let made = tokio::select! {
                     () = self.cancel.cancelled() => return Err(Stop::Cancelled),
-                    called = self.tools.run(tool, (Whose::in_turn(agent), output), &given) => called,
+                    made = self.tools.run(tool, (Whose::in_turn(agent), output), &given) => made,
                 };
-                let done = judge(tool, called);
+                let done = judge(tool, made);
                 let took = begun.elapsed();
                 self.log.called(self.turn, agent, name, took, &done)?;
+                hear(&RunEvent::ToolRan {
+                    turn: self.turn,
+                    agent: Arc::clone(agent),
+                    tool: Arc::clone(name),
+                    ok: done.ok,
+                    ms: took.as_millis() as u64,
+                    outcome: done.outcome.clone(),
+                    message: (!done.ok).then(|| done.text.clone()),
+                    printed: done.printed.clone(),
+                });
                 done
             }
         };
@@ -166,9 +188,10 @@ impl Run<'_> {
 }
 
 /// What a result means.
-pub(super) fn judge(tool: &Tool, called: Result<Called, ToolError>) -> Done {
+pub(super) fn judge(tool: &Tool, made: Made) -> Done {
     let terms = tool.spec.outcome.as_ref();
-    match called {
+    let printed = made.printed;
+    match made.came {
         Ok(called) => Done {
             ok: true,
             outcome: terms.map(|terms| {
@@ -179,10 +202,12 @@ pub(super) fn judge(tool: &Tool, called: Result<Called, ToolError>) -> Done {
             }),
             text: called.text,
             changed: called.changed,
+            printed,
         },
         Err(ToolError(text)) => Done {
             outcome: terms.map(|it| it.error_value.to_string()),
             text,
+            printed,
             ..Done::default()
         },
     }

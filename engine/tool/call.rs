@@ -22,6 +22,8 @@ pub struct Call {
     pub ok: bool,
     /// The result, or what went wrong: what the model is told.
     pub result: String,
+    /// What the tool printed beside that.
+    pub printed: String,
     pub took: Duration,
 }
 
@@ -61,7 +63,7 @@ impl<'a> Bench<'a> {
     /// Makes a call. That it fails is a result as any other.
     pub async fn call(&mut self, tool: &str, arguments: &str) -> Call {
         let begun = Instant::now();
-        let called = match self.toolbox.is_function(tool) {
+        let made = match self.toolbox.is_function(tool) {
             true => {
                 let given = self.given.get_or_insert_with(|| self.toolbox.given.clone());
                 self.toolbox.call(tool, arguments, given).await
@@ -72,7 +74,7 @@ impl<'a> Bench<'a> {
             }
         };
         let took = begun.elapsed();
-        let (ok, result) = match called {
+        let (ok, result) = match made.came {
             Ok(called) => {
                 if let Some(given) = &mut self.given {
                     let changed = called.changed.iter();
@@ -93,6 +95,7 @@ impl<'a> Bench<'a> {
             arguments: cut(arguments, MAX_ARGUMENTS),
             ok,
             result,
+            printed: made.printed,
             took,
         }
     }

@@ -1,6 +1,6 @@
 """Calls the functions of one workflow: a JSON request a line on standard input, a JSON answer a line on standard output.
 
-What the functions print goes to standard error. They are called one after the other, on the main thread.
+What the functions print goes to standard error, with a NUL after each call. They are called one after the other, on the main thread.
 """
 
 import asyncio
@@ -209,6 +209,20 @@ def told(error):
     return text[: 16 << 10]
 
 
+def printed():
+    """All that the call has printed is there before its answer."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:
+            # The function has put something else there, or closed it.
+            pass
+    try:
+        os.write(2, b"\0")
+    except OSError:
+        pass
+
+
 class Host:
     def __init__(self):
         # The functions may print and read as they like: they do not reach the channel.
@@ -239,6 +253,7 @@ class Host:
             if os.getpid() != self.process:
                 # The function forked, and its other half answers.
                 os._exit(0)
+            printed()
             if self.loop.is_closed():
                 self.loop, self.requests = asyncio.new_event_loop(), asyncio.Queue()
             try:
@@ -292,6 +307,8 @@ class Asked:
 
 
 host = Host()
+# Of a function that hangs there is each line that it has printed.
+sys.stdout.reconfigure(line_buffering=True)
 sys.path.insert(0, FOLDER)
 sys.path.insert(0, os.path.join(FOLDER, "tools"))
 host.serve()

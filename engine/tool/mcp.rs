@@ -21,13 +21,13 @@ use rmcp::{
 use serde_json::{Map, Value};
 use tokio::{
     sync::{Mutex, watch},
-    task::JoinSet,
+    task::{JoinSet, yield_now},
     time::timeout,
 };
 
-use super::{MAX_BYTES, ToolError, Tools, way::late};
+use super::{MAX_BYTES, ToolError, Tools, printed::Printed, way::late};
 use crate::{
-    child::{DRAIN, Ends, Group, Program, env::Env},
+    child::{self, DRAIN, Ends, Group, Program, env::Env},
     compile::tools::{Reached, ServerSpec, ToolSpecs},
     endpoint::{self, Secrets},
     prompt::cut,
@@ -52,6 +52,8 @@ pub(super) struct Server {
     way: Way,
     secrets: Secrets,
     running: Mutex<Option<Arc<Running>>>,
+    /// What its program said beside the protocol, as far as that was not told.
+    printed: Arc<Printed>,
 }
 
 #[derive(Debug)]
@@ -117,6 +119,7 @@ impl Server {
             way,
             secrets,
             running: Mutex::default(),
+            printed: Arc::default(),
         }
     }
 
@@ -161,6 +164,15 @@ impl Server {
         // A call that is dropped is called off.
         let result = timeout(limit, call).await;
         self.result(result.map_err(|it| late(limit, &it))??)
+    }
+
+    /// What its program said since this was asked last, by whichever of its tools.
+    pub(super) async fn said(&self) -> String {
+        // What it said before its result can be read by now: whoever reads it has a turn.
+        for _ in 0..3 {
+            yield_now().await;
+        }
+        self.printed.take()
     }
 
     fn result(&self, result: CallToolResult) -> Result<(String, Option<Value>), ToolError> {
@@ -233,7 +245,7 @@ impl Server {
                 let mut group =
                     Group::start(it).map_err(|error| self.error(it.not_started(&error)))?;
                 let (stdin, stdout) = (group.child.stdin().take(), group.child.stdout().take());
-                program.spawn(attend(group, ends));
+                program.spawn(attend(group, ends, Arc::clone(&self.printed)));
                 let (Some(stdin), Some(stdout)) = (stdin, stdout) else {
                     return Err(self.error("its program has no pipes".to_owned()));
                 };
@@ -305,11 +317,14 @@ impl Server {
 }
 
 /// Hears what a program says beside the protocol, to its end.
-async fn attend(mut group: Group, ends: watch::Sender<Option<String>>) {
+async fn attend(mut group: Group, ends: watch::Sender<Option<String>>, printed: Arc<Printed>) {
     let mut said = Ends::default();
     let stderr = group.child.stderr().take();
     let status = {
-        let hear = said.drain(stderr);
+        let hear = child::listen(stderr, |it| {
+            said.push(it);
+            printed.push(it);
+        });
         tokio::pin!(hear);
         let mut hears = true;
         let status = loop {

@@ -19,7 +19,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{MAX_BYTES, ToolError, check, way::late};
+use super::{MAX_BYTES, ToolError, check, printed::Printed, way::late};
 use crate::{
     child::{DRAIN, Ends, Group, Program, env::Env},
     compile::tools::ToolSpecs,
@@ -91,6 +91,7 @@ impl Python {
         function: &str,
         mut request: Value,
         limit: Duration,
+        printed: &Printed,
     ) -> Result<Value, ToolError> {
         let file = file.map(|it| check::find(&self.folder, it)).transpose();
         request["file"] = json!(file.map_err(ToolError)?);
@@ -98,10 +99,13 @@ impl Python {
         let mut host = self.host()?;
         // Given up, its function would still run: the interpreter ends with this call.
         let asked = timeout(limit, host.ask(&request)).await;
-        let asked = asked.map_err(|it| late(limit, &it))?;
-        let Some(mut answer) = asked else {
-            return Err(host.end().await);
+        let asked = match asked {
+            Ok(Some(answer)) => Ok(answer),
+            Ok(None) => return Err(host.end().await),
+            Err(elapsed) => Err(late(limit, &elapsed)),
         };
+        printed.push(host.printed().as_bytes());
+        let mut answer = asked?;
         lock(&self.idle).push(host);
         match answer["error"].take() {
             Value::String(error) => Err(ToolError(error)),
@@ -165,12 +169,22 @@ impl Host {
             self.said.drain(self.stderr.as_mut()).await;
             pending().await
         };
-        tokio::select! {
+        let answer = tokio::select! {
             biased;
             answer = talk => answer,
             () = ended => None,
             () = hear => None,
+        };
+        if answer.is_some() {
+            // What it printed is in the pipe by now, and a NUL after it.
+            let _ = timeout(DRAIN, self.said.drain_to(0, self.stderr.as_mut())).await;
         }
+        answer
+    }
+
+    /// What was printed in this call.
+    fn printed(&self) -> String {
+        self.said.to_string().replace('\0', "")
     }
 
     /// Ends it, and says how it ended.
@@ -185,7 +199,7 @@ impl Host {
             Ok(Err(error)) => format!("the Python interpreter is lost: {error}"),
             Err(_) => "it left the Python interpreter without a way to answer".to_owned(),
         };
-        ToolError(match self.said.to_string().trim() {
+        ToolError(match self.printed().trim() {
             "" => how,
             said => format!("{how}; it said: {said}"),
         })

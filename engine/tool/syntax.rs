@@ -15,7 +15,7 @@ use super::{
     python::{Python, USUAL, VARIABLE},
 };
 use crate::{
-    child::{self, Program, env::Env},
+    child::{self, Ends, Program, env::Env},
     compile::tools::{Does, ToolSpecs},
     diagnostic::{self, Code, Diagnostic, Place},
 };
@@ -139,7 +139,8 @@ fn texts(specs: &ToolSpecs) -> Texts {
 /// What the interpreter says, if it says anything in time.
 fn ask(program: &Program, input: String) -> Option<Vec<Wrong>> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
-    let asked = async { timeout(LIMIT, child::run(program, input, MAX_BYTES)).await };
+    let mut said = Ends::default();
+    let asked = async { timeout(LIMIT, child::run(program, input, MAX_BYTES, &mut said)).await };
     let ended = runtime.ok()?.block_on(asked).ok()?.ok()?;
     serde_json::from_slice(&ended.stdout).ok()
 }

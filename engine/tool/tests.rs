@@ -13,6 +13,7 @@ use crate::{
 };
 
 mod mcp;
+mod printed;
 
 const FILE: &str = r#"
 import asyncio, dataclasses, enum, os, sys, threading, time
@@ -172,7 +173,7 @@ fn functions(names: &[&str]) -> World {
 impl World {
     async fn call(&self, name: &str, arguments: &str) -> String {
         let toolbox = self.tools.toolbox("A", given).unwrap();
-        match toolbox.call(name, arguments, &given()).await {
+        match toolbox.call(name, arguments, &given()).await.came {
             Ok(called) if called.changed.is_empty() => called.text,
             Ok(called) => format!("{} {}", called.text, json!(called.changed)),
             Err(error) => {
@@ -385,7 +386,7 @@ async fn an_output_brings_more_than_a_function_takes() {
     let output = json!({ "a": 1, "z": [2] });
     let mut text = String::new();
     for tool in &world.tools.tools {
-        let called = tool.run(&output, &given()).await.unwrap();
+        let called = tool.run(&output, &given()).await.came.unwrap();
         text.push_str(&format!("{}\n", called.value));
     }
     expect![[r#"

@@ -8,9 +8,12 @@ use tokio::{
     time::{error::Elapsed, timeout},
 };
 
-use super::{Called, Definition, Given, MAX_BYTES, ToolError, mcp::Server, python::Python};
+use super::{
+    Called, Definition, Given, MAX_BYTES, Made, ToolError, mcp::Server, printed::Printed,
+    python::Python,
+};
 use crate::{
-    child::{self, Ended, Program},
+    child::{self, Ended, Ends, Program},
     compile::tools::ToolSpec,
     endpoint::Secrets,
     prompt::cut,
@@ -51,7 +54,7 @@ pub(super) enum Lax {
 }
 
 impl Tool {
-    pub(super) async fn run(&self, output: &Value, given: &Given) -> Result<Called, ToolError> {
+    pub(super) async fn run(&self, output: &Value, given: &Given) -> Made {
         let arguments = match output {
             Value::Object(fields) => fields.clone(),
             other => Map::from_iter([("output".to_owned(), other.clone())]),
@@ -64,9 +67,13 @@ impl Tool {
         arguments: Map<String, Value>,
         given: &Given,
         lax: Lax,
-    ) -> Result<Called, ToolError> {
-        let called = self.reach(arguments, given, lax).await;
-        called.map_err(|it| it.without(&self.secrets))
+    ) -> Made {
+        let printed = Printed::default();
+        let came = self.reach(arguments, given, lax, &printed).await;
+        Made {
+            came: came.map_err(|it| it.without(&self.secrets)),
+            printed: self.secrets.hide_in_answer(printed.take()),
+        }
     }
 
     async fn reach(
@@ -74,6 +81,7 @@ impl Tool {
         arguments: Map<String, Value>,
         given: &Given,
         lax: Lax,
+        printed: &Printed,
     ) -> Result<Called, ToolError> {
         let limit = self.spec.timeout;
         match &self.way {
@@ -89,7 +97,8 @@ impl Tool {
                     "variables": given.variables,
                     "runtime": given.runtime,
                 });
-                let mut answer = python.ask(Some(file), function, request, limit).await?;
+                let answer = python.ask(Some(file), function, request, limit, printed);
+                let mut answer = answer.await?;
                 let text = match answer["text"].take() {
                     Value::String(text) => text,
                     other => other.to_string(),
@@ -112,13 +121,26 @@ impl Tool {
             }
             Way::Program(program) => {
                 let input = Value::Object(arguments).to_string();
-                let ended = timeout(limit, child::run(program, input, MAX_BYTES)).await;
-                let ended = ended.map_err(|it| late(limit, &it))?;
-                let ended = ended.map_err(|error| ToolError(program.not_started(&error)))?;
-                Ok(self.called(printed(ended)?, true))
+                let mut said = Ends::default();
+                let run = child::run(program, input, MAX_BYTES, &mut said);
+                let ended = timeout(limit, run).await;
+                let said = said.to_string();
+                let ended = match ended {
+                    Ok(ended) => ended.map_err(|error| ToolError(program.not_started(&error)))?,
+                    Err(elapsed) => {
+                        printed.push(said.as_bytes());
+                        return Err(late(limit, &elapsed));
+                    }
+                };
+                // What a program said that failed is told as its error.
+                let result = result(ended, &said)?;
+                printed.push(said.as_bytes());
+                Ok(self.called(result, true))
             }
             Way::Served { server, tool } => {
-                let (text, value) = server.call(tool, arguments, limit).await?;
+                let called = server.call(tool, arguments, limit).await;
+                printed.push(server.said().await.as_bytes());
+                let (text, value) = called?;
                 let mut called = self.called(text, true);
                 if let Some(mut value) = value {
                     self.secrets.hide_in_value(&mut value);
@@ -158,9 +180,9 @@ impl Tool {
                 function,
             } if spec.parameters.is_none() || spec.description.is_none() => {
                 let request = json!({ "do": "describe" });
-                python
-                    .ask(Some(file), function, request, spec.timeout)
-                    .await?
+                let printed = Printed::default();
+                let asked = python.ask(Some(file), function, request, spec.timeout, &printed);
+                asked.await?
             }
             Way::Served { server, tool } => {
                 let (description, parameters) = server.describe(tool, spec.timeout).await?;
@@ -185,7 +207,7 @@ pub(super) fn late(limit: Duration, _: &Elapsed) -> ToolError {
 }
 
 /// What a program printed, if it ended well.
-fn printed(ended: Ended) -> Result<String, ToolError> {
+fn result(ended: Ended, said: &str) -> Result<String, ToolError> {
     if ended.stdout.len() > MAX_BYTES {
         let message = format!("the result is longer than the {MAX_BYTES} bytes that are allowed");
         return Err(ToolError(message));
@@ -199,7 +221,7 @@ fn printed(ended: Ended) -> Result<String, ToolError> {
         Ok(status) => format!("it ended with {status}"),
         Err(error) => format!("it cannot be waited for: {error}"),
     };
-    Err(ToolError(match ended.stderr.to_string().trim() {
+    Err(ToolError(match said.trim() {
         "" => how,
         said => format!("{how}; it said: {said}"),
     }))

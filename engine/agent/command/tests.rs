@@ -201,7 +201,7 @@ async fn long_complaints_keep_both_ends() {
         message.contains("it said: first\n") && message.ends_with("last"),
         "{message}"
     );
-    assert!(message.contains(" [91819 bytes left out] "), "{message}");
+    assert!(message.contains(" [91820 bytes left out]\n"), "{message}");
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    Attempt, Batch, Called, Came, History, Listed, Prompt, Rejection, Task, Turn, share, time,
+    Attempt, Batch, Called, Came, History, Listed, Prompt, Ran, Rejection, Task, Turn, share, time,
 };
 use crate::journal::Row;
 
@@ -73,6 +73,7 @@ fn turn(it: &Turn) -> Value {
         "usage": it.usage,
         "rejections": it.rejections.iter().map(rejection).collect::<Vec<_>>(),
         "refusals": it.refusals,
+        "tools": it.ran.iter().map(ran).collect::<Vec<_>>(),
         "batches": it.batches.iter().map(batch).collect::<Vec<_>>(),
     })
 }
@@ -137,6 +138,19 @@ fn called(it: &Called) -> Value {
         "ms": it.ms,
         "arguments": json_or_text(&it.arguments),
         "result": it.result,
+        "printed": it.printed,
+    })
+}
+
+fn ran(it: &Ran) -> Value {
+    json!({
+        "tool": it.tool,
+        "agent": it.agent,
+        "ok": it.ok,
+        "ms": it.ms,
+        "outcome": it.outcome,
+        "result": json_or_text(&it.result),
+        "printed": it.printed,
     })
 }
 

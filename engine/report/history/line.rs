@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::{History, text, time, usage};
+use super::{Called, History, Ran, text, time, usage};
 use crate::{
     journal::Row,
     report::{
         count, inert,
-        lines::{held_up, tokens},
+        lines::{self, held_up, indented, tokens},
     },
 };
 
@@ -36,14 +36,10 @@ pub fn line(history: &History, row: &Row) -> Option<String> {
         "resumed" => ("resumed", "another session".to_owned()),
         "answered" => ("turn", format!("{}: {}{used}", data["turn"], word("agent"))),
         "tool" => {
-            let went = match data["ok"] == true {
-                true => "",
-                false => ": failed",
-            };
-            (
-                "tool",
-                format!("{} of {}{went}", word("tool"), word("agent")),
-            )
+            let ran = Ran::of(entry, &data);
+            let error = (!ran.ok).then_some(&*ran.result);
+            let went = lines::ran(&ran.agent, &ran.tool, error, ran.outcome.as_deref());
+            ("tool", went + &indented(&ran.printed))
         }
         "called" => {
             let who = task.map_or_else(|| word("agent"), |it| inert(&it.id));
@@ -51,7 +47,9 @@ pub fn line(history: &History, row: &Row) -> Option<String> {
                 true => "",
                 false => ": failed",
             };
-            ("called", format!("{} for {who}{went}", word("tool")))
+            let printed = indented(&Called::of(entry, &data).printed);
+            let tool = word("tool");
+            ("called", format!("{tool} for {who}{went}{printed}"))
         }
         "held_up" => {
             let limit = text(&data["limit"]);

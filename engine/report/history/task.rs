@@ -84,6 +84,23 @@ pub struct Called {
     pub arguments: String,
     /// What the model was told, or as much of it as was written down.
     pub result: String,
+    /// What the tool printed beside that.
+    pub printed: String,
+}
+
+/// A call that the run made by itself: on an agent's answer, or at a certain point.
+#[derive(Debug)]
+pub struct Ran {
+    /// Empty where it was for the run as a whole.
+    pub agent: String,
+    pub tool: String,
+    pub ok: bool,
+    pub ms: u64,
+    /// What came of it, or what went wrong.
+    pub result: String,
+    /// One of those that its author named.
+    pub outcome: Option<String>,
+    pub printed: String,
 }
 
 impl Task {
@@ -266,6 +283,23 @@ impl Called {
             ms: data["ms"].as_u64().unwrap_or_default(),
             arguments: text(&body["arguments"]).unwrap_or_default(),
             result: text(&body["result"]).unwrap_or_default(),
+            printed: text(&body["printed"]).unwrap_or_default(),
+        }
+    }
+}
+
+impl Ran {
+    pub(super) fn of(entry: &Entry, data: &Value) -> Ran {
+        let body = entry.body.as_deref().unwrap_or_default();
+        let body: Value = serde_json::from_str(body).unwrap_or_default();
+        Ran {
+            agent: text(&data["agent"]).unwrap_or_default(),
+            tool: text(&data["tool"]).unwrap_or_default(),
+            ok: data["ok"] == true,
+            ms: data["ms"].as_u64().unwrap_or_default(),
+            result: text(&body["text"]).unwrap_or_default(),
+            outcome: text(&body["outcome"]),
+            printed: text(&body["printed"]).unwrap_or_default(),
         }
     }
 }

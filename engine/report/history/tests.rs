@@ -357,6 +357,7 @@ fn programs_are_told_the_same() {
               "refusals": [
                 "error[MZ402]: a cycle"
               ],
+              "tools": [],
               "batches": [
                 {
                   "batch": "work",

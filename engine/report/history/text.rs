@@ -1,9 +1,13 @@
 //! A history for people.
 
 use super::{
-    Attempt, Batch, Called, Came, History, Listed, Prompt, Rejection, Task, Turn, share, time,
+    Attempt, Batch, Called, Came, History, Listed, Prompt, Ran, Rejection, Task, Turn, share, time,
 };
-use crate::report::{NAME, clip, count, inert, join, lines::tokens, table};
+use crate::report::{
+    NAME, clip, count, inert, join,
+    lines::{self, tokens},
+    table,
+};
 
 /// How many characters there are for the files of a task.
 const FILES: usize = 60;
@@ -71,6 +75,7 @@ pub fn whole_turn(it: &Turn) -> String {
         text.push_str(&format!("\nanswer{came}\n"));
         text.push_str(&whole(&pretty(answer)));
     }
+    it.ran.iter().for_each(|it| text.push_str(&ran(it)));
     text
 }
 
@@ -80,10 +85,39 @@ fn called(it: &Called) -> String {
     let took = time::span(i64::try_from(it.ms).unwrap_or(i64::MAX));
     let tool = inert(&it.tool);
     format!(
-        "called {tool}{went}, took {took}\n{}{}",
+        "called {tool}{went}, took {took}\n{}{}{}",
         whole(&it.arguments),
-        whole(&format!("-> {}", it.result))
+        whole(&format!("-> {}", it.result)),
+        printed(&it.printed)
     )
+}
+
+/// A call that the run made by itself.
+fn ran(it: &Ran) -> String {
+    let went = if it.ok { "" } else { " failed" };
+    let outcome = it.outcome.as_deref();
+    let outcome = outcome.map_or_else(String::new, |it| format!(", outcome `{}`", inert(it)));
+    let took = time::span(i64::try_from(it.ms).unwrap_or(i64::MAX));
+    format!(
+        "\ntool {}{went}{outcome}, took {took}\n{}{}",
+        inert(&it.tool),
+        whole(&format!("-> {}", it.result)),
+        printed(&it.printed)
+    )
+}
+
+/// What a tool printed, where it did.
+fn printed(text: &str) -> String {
+    match text.trim() {
+        "" => String::new(),
+        text => {
+            let lines = text
+                .lines()
+                .map(|it| format!("    {}", clip(it, usize::MAX)));
+            let lines = lines.map(|it| it.trim_end().to_owned() + "\n");
+            "  printed\n".to_owned() + &lines.collect::<String>()
+        }
+    }
 }
 
 /// What was told, where anything was.
@@ -107,6 +141,10 @@ fn turn(turn: &Turn) -> String {
         for line in faults {
             text.push_str(&format!("  refused   {}\n", inert(line)));
         }
+    }
+    for it in turn.ran.iter().filter(|it| !it.ok) {
+        let went = lines::ran("", &it.tool, Some(&it.result), it.outcome.as_deref());
+        text.push_str(&format!("  tool      {went}\n"));
     }
     turn.batches.iter().for_each(|it| text.push_str(&batch(it)));
     text

@@ -35,6 +35,7 @@ def call(name, arguments):
     if name == "add": return {**text("the sum"), "structuredContent": {"sum": arguments["a"] + arguments["b"]}}
     what = arguments.get("what")
     if what == "die": print("last words", file=sys.stderr, flush=True); os._exit(7)
+    if what == "aside": print("an aside", file=sys.stderr, flush=True)
     if what == "sleep": time.sleep(1000)
     if what == "fail": return {**text("no luck"), "isError": True}
     if what == "image": return {"content": [{"type": "image", "data": "AAAA", "mimeType": "image/png"}, {"type": "text", "text": "seen"}]}
@@ -165,7 +166,7 @@ async fn a_program_serves_tools() {
     .await;
     let toolbox = world.tools.toolbox("A", given).unwrap();
     let called = toolbox.call("add", r#"{"a": 1, "b": 2}"#, &given()).await;
-    assert_eq!(called.unwrap().value, json!({ "sum": 3 }));
+    assert_eq!(called.came.unwrap().value, json!({ "sum": 3 }));
     let started = fs::read_to_string(world.folder.path().join("started")).unwrap();
     assert_eq!(started.lines().count(), 1, "it is started once");
 }
@@ -284,4 +285,21 @@ async fn a_server_that_is_told_may_say_goodbye() {
     world.call("say", "{}").await;
     world.tools.close().await;
     assert_eq!(server.ended.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn what_a_server_says_beside_the_protocol_is_kept_with_the_next_call() {
+    let world = program("well", &["say"]);
+    let toolbox = world.tools.toolbox("A", given).unwrap();
+    let mut told = String::new();
+    for arguments in ["{}", r#"{"what": "nothing"}"#, r#"{"what": "aside"}"#] {
+        let made = toolbox.call("say", arguments, &given()).await;
+        told.push_str(&format!("{arguments}: {}\n", made.printed.trim()));
+    }
+    expect![[r#"
+        {}: a word beside the protocol
+        {"what": "nothing"}: 
+        {"what": "aside"}: an aside
+    "#]]
+    .assert_eq(&told);
 }
