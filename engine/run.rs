@@ -64,7 +64,7 @@ use aside::Aside;
 use batch::Done;
 pub use bound::{Against, Bound, Measure, bound};
 pub use clock::now_ms;
-pub use ending::Ending;
+pub use ending::{Ending, FailedTool};
 pub use log::Log;
 pub use past::{Earlier, InFlight, Reader};
 use planning::TaskList;
@@ -140,6 +140,7 @@ pub async fn workflow(
         last_answer: None,
         called: BTreeSet::new(),
         why: BTreeMap::new(),
+        failed_tools: Vec::new(),
     };
     let Err(stop) = run.turns(hear).await;
     let (status, reason, faults) = run.judge(stop)?;
@@ -173,6 +174,7 @@ pub async fn workflow(
         files: run.store.files(),
         answer: run.last_answer.map(|(_, answer)| answer),
         batches: run.batches,
+        failed_tools: run.failed_tools,
     })
 }
 
@@ -240,6 +242,8 @@ struct Run<'a> {
     called: BTreeSet<String>,
     /// What went wrong in each batch in which anything did.
     why: BTreeMap<String, String>,
+    /// The tools that failed, where their authors said what is to come of that.
+    failed_tools: Vec<FailedTool>,
 }
 
 /// What a turn brought.

@@ -51,6 +51,9 @@ use crate::{
 /// The folder, in a run's own, of what it publishes.
 pub(super) const ARTIFACTS: &str = "artifacts";
 
+/// How many tools are named at the end of a run that failed in it.
+const FAILED_TOOLS: usize = 5;
+
 /// How much of one file of a workflow's folder is looked at, to see whether it has changed.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
@@ -421,6 +424,12 @@ fn finish(
         [] => (),
         [one] => writeln!(err, "wrote {}", shown.join(one).display())?,
         several => writeln!(err, "wrote {} files to {}", several.len(), shown.display())?,
+    }
+    for it in ending.failed_tools.iter().take(FAILED_TOOLS) {
+        writeln!(err, "{}", report::lines::failed_tool(it))?;
+    }
+    if let more @ 1.. = ending.failed_tools.len().saturating_sub(FAILED_TOOLS) {
+        writeln!(err, "and {more} more calls of tools that failed")?;
     }
     if can_go_on {
         writeln!(err, "{to_go_on}")?;

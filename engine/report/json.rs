@@ -17,7 +17,7 @@ use crate::{
     context::{Context, Json},
     diagnostic::{Diagnostic, Place, Severity},
     event::RunEvent,
-    run::Ending,
+    run::{Ending, FailedTool},
 };
 
 /// How much of a long line is shown on either side of the place, in bytes.
@@ -94,6 +94,8 @@ pub struct Ended<'a> {
     artifacts: &'a str,
     files: &'a [String],
     answer: Option<&'a Json>,
+    /// The tools that failed, and what came of that.
+    failed_tools: &'a [FailedTool],
     faults: Value,
     /// It may be most of what there is in memory, so no copy is made.
     context: &'a Context,
@@ -115,6 +117,7 @@ impl<'a> Ended<'a> {
             artifacts,
             files: &ending.files,
             answer: ending.answer.as_ref(),
+            failed_tools: &ending.failed_tools,
             faults: diagnostics(&ending.faults),
             context: &ending.context,
         }

@@ -6,6 +6,7 @@ use super::{Clock, Listener, count, inert};
 use crate::{
     agent::Usage,
     event::{RunEvent, TaskEnd},
+    run::FailedTool,
 };
 
 /// The most lines of a plan's faults that are shown. The planner gets all of them.
@@ -343,6 +344,12 @@ pub(super) fn ran(agent: &str, tool: &str, error: Option<&str>, outcome: Option<
     let outcome = outcome.map(|it| format!(", outcome `{}`", inert(it)));
     let (error, outcome) = (error.unwrap_or_default(), outcome.unwrap_or_default());
     format!("{}{whose}{error}{outcome}", inert(tool))
+}
+
+/// A tool that failed, and what came of that, for the end of a run.
+pub fn failed_tool(it: &FailedTool) -> String {
+    let went = ran(&it.agent, &it.tool, Some(&it.message), Some(&it.outcome));
+    format!("in turn {}, tool {went}", it.turn)
 }
 
 fn retry(attempt: u32, retry_in_ms: Option<u64>) -> (&'static str, String) {

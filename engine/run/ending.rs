@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use serde::Serialize;
+
 use super::{Hear, Run, Status, Stop};
 use crate::{
     agent::Usage,
@@ -30,6 +32,18 @@ pub struct Ending {
     pub answer: Option<Json>,
     /// The status of each batch that ran.
     pub batches: BTreeMap<String, Status>,
+    /// The tools that failed without failing the run, one after the other.
+    pub failed_tools: Vec<FailedTool>,
+}
+
+/// A tool that failed, and whose author said what is to come of that.
+#[derive(Debug, Clone, Serialize)]
+pub struct FailedTool {
+    pub turn: u32,
+    pub agent: Arc<str>,
+    pub tool: Arc<str>,
+    pub message: String,
+    pub outcome: String,
 }
 
 impl Run<'_> {

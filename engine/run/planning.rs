@@ -76,6 +76,7 @@ pub async fn ask_planner(
         last_answer: None,
         called: BTreeSet::new(),
         why: BTreeMap::new(),
+        failed_tools: Vec::new(),
     };
     let mut hear = |_: &RunEvent| ();
     let planned = async {

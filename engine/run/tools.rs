@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Hear, Run, Stop};
+use super::{FailedTool, Hear, Run, Stop};
 use crate::{
     context::Json,
     contract::tools::{LifecycleTrigger, Outcome},
@@ -147,6 +147,15 @@ impl Run<'_> {
                 done
             }
         };
+        if let (false, Some(outcome)) = (done.ok, &done.outcome) {
+            self.failed_tools.push(FailedTool {
+                turn: self.turn,
+                agent: Arc::clone(agent),
+                tool: Arc::clone(name),
+                message: done.text.clone(),
+                outcome: outcome.clone(),
+            });
+        }
         for (variable, value) in &done.changed {
             self.context.set(variable, value.clone());
         }
