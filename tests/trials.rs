@@ -106,6 +106,54 @@ expect:
 }
 
 #[test]
+fn a_reply_that_is_not_written_down_is_named_with_its_cure() {
+    let models = r#"=== structured_outputs.yaml
+registry: {Worker: Work}
+models:
+  Work:
+    type: model
+    fields:
+      kind: {type: literal, values: [brief, long]}
+      points: {type: list, items: str}
+      score: {type: float}
+"#;
+    let test = |replies: &str| {
+        format!(
+            "=== tests/lacks.yaml\ninput: x\nreplies:\n  Planner: [{{json: {{DecompositionPlan: {{tasks: [{{task_id: a, execution_agent: Worker, task_prompt: do it, owned_paths: [x]}}]}}}}}}]\n{replies}expect: {{status: completed}}\n"
+        )
+    };
+    let mut told = String::new();
+    for replies in ["", "  Worker: [{task_id: other, text: x}]\n"] {
+        let project = Project::of(&(FILES.to_owned() + models + &test(replies)));
+        let ran = project.run(&["test", "W", "lacks"]);
+        assert_eq!(ran.code, 1);
+        let line = ran.stderr.lines().find(|it| it.contains("no reply"));
+        told.push_str(&line.unwrap_or(&ran.stderr).replace("; ", ";\n"));
+        told.push('\n');
+        // What is proposed is a reply that is taken.
+        let (_, cure) = line
+            .and_then(|it| it.split_once("; "))
+            .expect("it has a cure");
+        let cure = cure.split('`').nth(1).expect("there is something to paste");
+        let cure = match replies.is_empty() {
+            true => format!("  {cure}\n"),
+            false => format!("  Worker: [{cure}]\n"),
+        };
+        let project = Project::of(&(FILES.to_owned() + models + &test(&cure)));
+        let ran = project.run(&["test", "W", "lacks"]);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+    }
+    expect![[r#"
+            the run is completed in the test, and failed in fact: a batch of `Planner` failed: task `a` failed: not_found: no reply of `Worker` is written down for task `a`, where it is asked `do it`;
+        write `"Worker": [{"task_id":"a","json":{"kind":"brief","points":[],"score":0}}]` under `replies`, at workflows/W/tests/lacks.yaml:2:1;
+        no transition of `Planner` has a condition that holds then
+            the run is completed in the test, and failed in fact: a batch of `Planner` failed: task `a` failed: not_found: no reply of `Worker` is written down for task `a`, where it is asked `do it`;
+        add `{"task_id":"a","json":{"kind":"brief","points":[],"score":0}}` to its replies, at workflows/W/tests/lacks.yaml:4:3;
+        no transition of `Planner` has a condition that holds then
+    "#]].assert_eq(&told);
+}
+
+#[test]
 fn tests_that_cannot_be_run_are_refused() {
     let project = Project::of(FILES);
     let refused = |arguments: &[&str]| {

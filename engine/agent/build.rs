@@ -96,6 +96,9 @@ pub fn all_but(
         }
         let built = match &spec.runtime {
             Runtime::Acmp { capability } => by_providers(capability, workflow, &providers),
+            Runtime::Scripted { replies, .. } => {
+                Ok(Arc::new(Scripted::new(replies, &spec.at)) as Arc<dyn Agent>)
+            }
             runtime => build(runtime, &spec.home, &Env::Process, &known, people),
         };
         match built {
@@ -293,7 +296,7 @@ pub fn build(
             };
             Ok(Arc::new(Human::new(&manner, Arc::clone(people))?))
         }
-        Runtime::Scripted { replies, .. } => Ok(Arc::new(Scripted::new(replies))),
+        Runtime::Scripted { replies, .. } => Ok(Arc::new(Scripted::new(replies, "its definition"))),
         // Providers are the workflow's.
         Runtime::Acmp { capability } => Ok(Arc::new(Acmp {
             capability: capability.as_str().into(),

@@ -6,15 +6,22 @@
 
 use std::{
     collections::BTreeMap,
+    fmt::Display,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
+
+use serde_json::{Value, json};
 
 use super::{Agent, Answer, Reply, Request, Usage, capped};
 use crate::{
     accept::{Failure, Rejection},
     contract::runtime::{self, ScriptedFailure, ScriptedReply, ScriptedUsage},
+    prompt::cut,
 };
+
+/// How much is shown of a question that has no reply, in bytes.
+const SHOWN: usize = 120;
 
 /// An agent that answers by heart.
 #[derive(Debug)]
@@ -23,12 +30,15 @@ pub struct Scripted {
     shared: Vec<runtime::Reply>,
     /// By task id. None of the lists is empty.
     own: BTreeMap<String, Vec<runtime::Reply>>,
+    /// Where the replies stand, or where they would.
+    at: String,
     /// How often was asked so far, by task; outside a batch by nobody.
     asked: Mutex<BTreeMap<Option<String>, usize>>,
 }
 
 impl Scripted {
-    pub fn new(replies: &[ScriptedReply]) -> Scripted {
+    /// `at` is where the replies stand, for people; without any, where they would.
+    pub fn new(replies: &[ScriptedReply], at: impl Display) -> Scripted {
         let mut shared = Vec::new();
         let mut own: BTreeMap<String, Vec<runtime::Reply>> = BTreeMap::new();
         for reply in replies {
@@ -47,6 +57,7 @@ impl Scripted {
         Scripted {
             shared,
             own,
+            at: at.to_string(),
             asked: Mutex::default(),
         }
     }
@@ -62,6 +73,37 @@ impl Scripted {
         replies.get(number).or(replies.last()).cloned()
     }
 
+    /// That a question has no reply, and what to write for it to have one.
+    fn nothing_for(&self, request: &Request) -> Rejection {
+        let agent = &request.agent;
+        let (whom, mut reply) = match &request.task_id {
+            Some(task) => (format!("task `{task}`"), json!({ "task_id": task })),
+            None => ("outside a batch".to_owned(), json!({})),
+        };
+        let mut lines = request.prompt.user.lines().map(str::trim);
+        let asked = lines.find(|it| !it.is_empty()).unwrap_or_default();
+        let asked = cut(asked, SHOWN);
+        let shape = request.shape.as_ref();
+        match shape.and_then(|it| it.strict_schema().ok()) {
+            Some(schema) => reply["json"] = sample(&schema),
+            None => reply["text"] = json!("..."),
+        }
+        let at = &self.at;
+        let cure = match self.own.is_empty() {
+            true => format!(
+                "write `{}: [{reply}]` under `replies`, at {at}",
+                json!(agent)
+            ),
+            false => format!("add `{reply}` to its replies, at {at}"),
+        };
+        Rejection::new(
+            Failure::NotFound,
+            format!(
+                "no reply of `{agent}` is written down for {whom}, where it is asked `{asked}`; {cure}"
+            ),
+        )
+    }
+
     /// How often was asked before.
     fn count(&self, task: Option<&str>) -> usize {
         // A number is never half written.
@@ -74,13 +116,15 @@ impl Scripted {
 
 impl Agent for Scripted {
     fn reads_prompt(&self) -> bool {
-        false
+        // Whom there is no reply for is told with what they are asked.
+        self.shared.is_empty()
     }
 
     fn ask(&self, request: Request) -> Answer {
         let reply = self.reply(&request);
+        let reply = reply.ok_or_else(|| self.nothing_for(&request));
         Box::pin(async move {
-            let reply = reply.ok_or_else(|| nothing_for(&request))?;
+            let reply = reply?;
             if let Some(seconds) = reply.delay_seconds.filter(|it| *it > 0.0) {
                 let delay = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
                 tokio::time::sleep(delay).await;
@@ -108,12 +152,31 @@ impl Agent for Scripted {
     }
 }
 
-fn nothing_for(request: &Request) -> Rejection {
-    let message = match &request.task_id {
-        Some(task) => format!("no reply is written down for the task `{task}`"),
-        None => "no reply is written down for outside a batch".to_owned(),
-    };
-    Rejection::new(Failure::NotFound, message)
+/// The least that a strict schema allows, or nearly so: to be filled in by people.
+fn sample(schema: &Value) -> Value {
+    if let Some(first) = schema["enum"].get(0) {
+        return first.clone();
+    }
+    if let Some(first) = schema["anyOf"].get(0) {
+        return sample(first);
+    }
+    let fields = schema["properties"].as_object();
+    match &schema["type"] {
+        Value::String(kind) => match &**kind {
+            "object" => {
+                let fields = fields.into_iter().flatten();
+                fields
+                    .map(|(name, it)| (name.clone(), sample(it)))
+                    .collect()
+            }
+            "array" => json!([]),
+            "string" => json!("..."),
+            "integer" | "number" => json!(0),
+            "boolean" => json!(false),
+            _ => Value::Null,
+        },
+        _ => Value::Null,
+    }
 }
 
 fn used(usage: Option<ScriptedUsage>) -> Usage {

@@ -183,7 +183,8 @@ fn prepare(
         let at = || part.key_at(&pointer("/replies", agent));
         match workflow.agents.contains_key(&**agent) {
             true => {
-                agents.insert(agent.to_string(), Arc::new(Scripted::new(replies)));
+                let scripted = Scripted::new(replies, at());
+                agents.insert(agent.to_string(), Arc::new(scripted));
             }
             false => {
                 let message = format!("`{}` has no agent `{agent}`", workflow.name);
@@ -200,7 +201,7 @@ fn prepare(
             Runtime::Template { .. } | Runtime::Scripted { .. } | Runtime::Command { .. }
         );
         if !is_local {
-            let silent = || Arc::new(Scripted::new(&[])) as Arc<dyn Agent>;
+            let silent = || Arc::new(Scripted::new(&[], part.key_at("/replies"))) as Arc<dyn Agent>;
             agents.entry(spec.name.to_string()).or_insert_with(silent);
         }
     }

@@ -70,10 +70,10 @@ async fn order() {
         only_own,
         &[("a", 1), ("b", 1), ("", 1)],
         expect![[r#"
-        a1 own
-        b1 not_found: no reply is written down for the task `b`
-        1 not_found: no reply is written down for outside a batch
-    "#]],
+            a1 own
+            b1 not_found: no reply of `Worker` is written down for task `b`, where it is asked `hello`; add `{"task_id":"b","text":"..."}` to its replies, at its definition
+            1 not_found: no reply of `Worker` is written down for outside a batch, where it is asked `hello`; add `{"text":"..."}` to its replies, at its definition
+        "#]],
     )
     .await;
 }
