@@ -117,6 +117,9 @@ fn a_run_stops_at_its_budget_and_goes_on_with_a_larger_one() {
              warning   the budget of the run is reached: 450 of 450 tokens are used
         "#]],
     );
+    let stopped: Value = serde_json::from_str(&again.stdout).expect("one JSON result");
+    let id = stopped["run"].as_str().expect("it has a name");
+    assert_eq!(stopped["to_go_on"], format!("mozaiks-run resume {id}"));
     let larger = project.run(&["resume", "--budget-tokens", "700", "--json"]);
     check(
         &larger,

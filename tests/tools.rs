@@ -168,6 +168,11 @@ fn a_tool_that_fails_fails_the_run_and_says_why() {
         assert_eq!(ran.code, 1, "{}", ran.stderr);
         let value: Value = serde_json::from_str(&ran.stdout).unwrap_or(json!(null));
         text.push_str(&format!("{instead}: {}\n", value["reason"]));
+        let more = value["more"].as_str().unwrap_or_default();
+        let more: Vec<&str> = more.split(' ').skip(1).collect();
+        let shown = project.run(&more).stdout;
+        assert!(shown.contains("failed: the tool `make_items`"), "{shown}");
+        assert_eq!(value["to_go_on"], json!(null));
     }
     expect![[r#"
         raise ValueError('no goal'): "the tool `make_items` of `P` failed: ValueError: no goal (tools/plans.py, line 10, in make_items)"

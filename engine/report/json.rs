@@ -86,6 +86,10 @@ pub struct Ended<'a> {
     status: &'static str,
     exit_code: u8,
     reason: Option<&'a str>,
+    /// The command that shows more, where the run did not end well.
+    more: Option<String>,
+    /// The command that goes on, where the run can.
+    to_go_on: Option<String>,
     turns: u32,
     batches: BTreeMap<&'a str, &'static str>,
     usage: &'a Usage,
@@ -110,6 +114,8 @@ impl<'a> Ended<'a> {
             status: ending.status.as_str(),
             exit_code: ending.status.exit_code(),
             reason: ending.reason.as_deref(),
+            more: (ending.status.exit_code() != 0).then(|| format!("mozaiks-run show {run}")),
+            to_go_on: (ending.status.can_go_on()).then(|| format!("mozaiks-run resume {run}")),
             turns: ending.turns,
             batches: batches.map(|(id, it)| (&**id, it.as_str())).collect(),
             usage: &ending.usage,
@@ -166,6 +172,7 @@ fn diagnostic(it: &Diagnostic) -> Value {
         "allowed": it.allowed,
         "suggestion": it.suggestion,
         "help": it.help,
+        "more": format!("mozaiks-run explain {}", it.code.as_str()),
         "related": related,
     })
 }

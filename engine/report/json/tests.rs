@@ -49,6 +49,7 @@ fn a_diagnostic_keeps_all_that_is_known() {
             ],
             "suggestion": "Planner",
             "help": "define it in `agents.yaml`",
+            "more": "mozaiks-run explain MZ302",
             "related": [
               {
                 "file": "agents.yaml",
@@ -65,7 +66,7 @@ fn a_diagnostic_keeps_all_that_is_known() {
 #[test]
 fn what_is_not_known_is_null() {
     let value = diagnostics(&[Diagnostic::warning(Code::NoPlan, "no plan")]);
-    expect![[r#"[{"code":"MZ401","title":"no task list where the batch looks for it","severity":"warning","message":"no plan","file":null,"line":null,"column":null,"end_line":null,"end_column":null,"offset":null,"length":null,"excerpt":null,"found":null,"allowed":[],"suggestion":null,"help":null,"related":[]}]"#]].assert_eq(&value.to_string());
+    expect![[r#"[{"code":"MZ401","title":"no task list where the batch looks for it","severity":"warning","message":"no plan","file":null,"line":null,"column":null,"end_line":null,"end_column":null,"offset":null,"length":null,"excerpt":null,"found":null,"allowed":[],"suggestion":null,"help":null,"more":"mozaiks-run explain MZ401","related":[]}]"#]].assert_eq(&value.to_string());
 }
 
 #[test]
