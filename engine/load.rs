@@ -64,6 +64,18 @@ pub struct Bundle {
     pub task_dag: Option<Source>,
 }
 
+impl Bundle {
+    /// The files that may name a variable of the environment.
+    pub fn naming_variables(&self) -> impl Iterator<Item = &Arc<File>> {
+        let own = [&self.agents.source, &self.orchestrator.source];
+        let tools = self.tools.iter().map(|it| &it.source);
+        let shared = self.shared_agents.values().map(|it| &it.source);
+        let providers = self.shared_providers.iter().map(|it| &it.source);
+        let all = own.into_iter().chain(tools).chain(shared).chain(providers);
+        all.chain([&self.acmp.source]).map(|it| &it.file)
+    }
+}
+
 /// A file and what it says.
 #[derive(Debug)]
 pub struct Part<T> {

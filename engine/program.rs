@@ -30,6 +30,7 @@ mod history;
 mod inbox;
 mod init;
 mod inputs;
+mod keys;
 mod performance;
 mod places;
 mod plan;
@@ -159,6 +160,7 @@ fn ready(workflow: &Workflow, bundle: &Bundle) -> Faults {
     let at = |ix: usize| Some(bundle.acmp.at(&format!("/providers/{ix}")));
     faults.extend(build::check_providers(workflow, at));
     faults.extend(build::check_programs(workflow));
+    faults.extend(keys::short(workflow, bundle, &Env::Process));
     faults.extend(tool::check(&workflow.tools));
     faults
 }

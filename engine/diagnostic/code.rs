@@ -66,6 +66,7 @@ codes! {
     PythonSyntax "MZ317" "a Python file that does not compile"
     UnknownProvider "MZ320" "a provider that no file defines"
     NoPrice "MZ321" "a budget in money, and a model without a price"
+    ShortKey "MZ322" "a key too short to be hidden"
     // A plan cannot be accepted.
     NoPlan "MZ401" "no task list where the batch looks for it"
     NotATask "MZ402" "an item that is not a task"

@@ -5,7 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde_json::json;
+use expect_test::expect;
+use serde_json::{Value, json};
 
 use super::{FILES, calls, completion, endpoint, run_id, says};
 use crate::harness::Project;
@@ -210,4 +211,39 @@ fn what_an_author_lets_a_tool_see_is_told_to_nobody() {
         assert!(text.contains(told), "{told} in {text}");
     }
     assert!(!text.contains("secret-0123456789"), "{text}");
+}
+
+#[test]
+fn keys_too_short_to_be_hidden_are_warned_of_where_they_are_named() {
+    let files = r#"=== orchestrator.yaml
+initial_agent: A
+providers: {local: {base_url: "http://127.0.0.1:9/v1", api_key_env: LOCAL_KEY}}
+=== agents.yaml
+agents:
+  # LOCAL_KEY is named in a comment.
+  - {name: A, system_message: a, runtime: {kind: openai, model: m, provider: local}}
+  - {name: B, system_message: b, runtime: {kind: openai, model: m}}
+  - {name: C, system_message: c, runtime: {kind: openai, model: m, api_key_env: OTHER_KEY}}
+"#;
+    let project = Project::of(files);
+    let warned = |local: &str, usual: &str, other: &str| {
+        let variables = [
+            ("LOCAL_KEY", local),
+            ("OPENAI_API_KEY", usual),
+            ("OTHER_KEY", other),
+        ];
+        let checked = project.run_with(&variables, &["check", "W", "--json"]);
+        let value: Value = serde_json::from_str(&checked.stdout).expect("one JSON result");
+        let warnings = value.as_array().expect("a list").iter();
+        let warnings = warnings.filter(|it| it["code"] == "MZ322");
+        let warnings =
+            warnings.map(|it| format!("{}:{} {}\n", it["file"], it["line"], it["message"]));
+        warnings.collect::<String>()
+    };
+    expect![[r#"
+        "workflows/W/agents.yaml":4 "the key in `OPENAI_API_KEY` is shorter than 12 characters: where somebody quotes it, it is not hidden"
+        "workflows/W/agents.yaml":5 "the key in `OTHER_KEY` is shorter than 12 characters: where somebody quotes it, it is not hidden"
+        "workflows/W/orchestrator.yaml":2 "the key in `LOCAL_KEY` is shorter than 12 characters: where somebody quotes it, it is not hidden"
+    "#]].assert_eq(&warned("none", "x", "eleven char"));
+    assert_eq!(warned("twelve chars", "also long enough", ""), "");
 }
