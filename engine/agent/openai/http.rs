@@ -28,6 +28,8 @@ use crate::{
 /// How much of an endpoint's complaint is read, and how much of it is kept, in bytes.
 const MAX_COMPLAINT: usize = 64 << 10;
 const MAX_SAID: usize = 500;
+/// How much is shown of a response that is none, in bytes.
+const MAX_BEGINNING: usize = 120;
 
 /// Around an answer, in bytes: usage, and what a model thought.
 const MAX_AROUND: usize = 1 << 20;
@@ -234,12 +236,37 @@ pub(super) fn rejection(error: &OpenAIError, secrets: &Secrets) -> Rejection {
         OpenAIError::Reqwest(_) => {
             Rejection::new(Failure::Connection, "the connection to the endpoint broke")
         }
-        OpenAIError::JSONDeserialize(error, _) => {
-            let message = format!("the endpoint's answer is no completion: not JSON: {error}");
-            Rejection::new(Failure::Connection, message)
-        }
+        OpenAIError::JSONDeserialize(error, body) => no_json(error, body, secrets),
         _ => Rejection::new(Failure::BadRequest, "the request could not be made"),
     }
+}
+
+/// What a response means that has the status of success, and is no JSON.
+fn no_json(error: &serde_json::Error, body: &str, secrets: &Secrets) -> Rejection {
+    // Of a key that is cut here, nothing is shown.
+    let beginning = &body[..body.floor_char_boundary(MAX_COMPLAINT)];
+    let beginning = secrets.hide(beginning);
+    let words: Vec<&str> = beginning.split_whitespace().take(MAX_BEGINNING).collect();
+    let beginning = cut(&words.join(" "), MAX_BEGINNING);
+    let (failure, what) = match beginning.trim_start_matches('\u{feff}') {
+        "" => (
+            Failure::Overloaded,
+            "the endpoint answered with nothing".to_owned(),
+        ),
+        page if page.starts_with('<') => {
+            let what = "there is no API at this address, but a page: is `base_url` right?";
+            (Failure::NotFound, format!("{what} It begins with `{page}`"))
+        }
+        begun if error.is_eof() => {
+            let what = format!("the endpoint's answer breaks off; it begins with `{begun}`");
+            (Failure::Connection, what)
+        }
+        other => {
+            let what = format!("the endpoint's answer is no JSON; it begins with `{other}`");
+            (Failure::Overloaded, what)
+        }
+    };
+    Rejection::new(failure, what)
 }
 
 /// The response with all of its body in memory.

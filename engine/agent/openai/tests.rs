@@ -168,7 +168,43 @@ async fn answers_that_are_none() {
         expect!["overloaded: the endpoint answered with status 502"],
     )
     .await;
-    check(http("200 OK", "<html>not yours</html>"), expect!["connection: the endpoint's answer is no completion: not JSON: expected value at line 1 column 1"]).await;
+    for (body, expected) in [
+        (
+            "<html>\n  not yours</html>",
+            expect![
+                "not_found: there is no API at this address, but a page: is `base_url` right? It begins with `<html> not yours</html>`"
+            ],
+        ),
+        (
+            "\u{feff}<!doctype html>",
+            expect![
+                "not_found: there is no API at this address, but a page: is `base_url` right? It begins with `<!doctype html>`"
+            ],
+        ),
+        (
+            "bad gateway",
+            expect!["overloaded: the endpoint's answer is no JSON; it begins with `bad gateway`"],
+        ),
+        (
+            "{'choices': []}",
+            expect![
+                "overloaded: the endpoint's answer is no JSON; it begins with `{'choices': []}`"
+            ],
+        ),
+        (
+            r#"{"choices": [{"message": {"content": "hel"#,
+            expect![[
+                r#"connection: the endpoint's answer breaks off; it begins with `{"choices": [{"message": {"content": "hel`"#
+            ]],
+        ),
+        (
+            "",
+            expect!["overloaded: the endpoint answered with nothing"],
+        ),
+    ] {
+        check(http("200 OK", body), expected).await;
+    }
+    check(http("200 OK", &"é".repeat(20_000)), expect!["overloaded: the endpoint's answer is no JSON; it begins with `éééééééééééééééééééééééééééééééééééééééééééééééééééééééééééé [cut: 120 of 40000 bytes shown]`"]).await;
     let long = "x".repeat((1 << 20) + 1);
     check_body(
         choice(json!({ "content": long }), "stop"),
@@ -320,7 +356,7 @@ async fn a_key_that_an_endpoint_quotes_is_not_passed_on() {
     .await;
     check(
         http("200 OK", &quoted),
-        expect!["connection: the endpoint's answer is no completion: not JSON: expected ident at line 1 column 2"],
+        expect!["overloaded: the endpoint's answer is no JSON; it begins with `no [key]`"],
     )
     .await;
 }
