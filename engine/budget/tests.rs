@@ -139,6 +139,50 @@ fn one_warning_near_the_end() {
     assert_eq!(ledger.warnings(), []);
 }
 
+/// What is told once so much was used: below the limit, at it, and above.
+#[test]
+fn how_near_the_end_is_has_a_word_for_each_side_of_it() {
+    let in_cu = |cu: f64| Limit {
+        cu: Some(Cost::new(cu)),
+        ..Limit::default()
+    };
+    let cu = |cu: f64| Amount {
+        cu: Cost::new(cu),
+        ..Amount::default()
+    };
+    let kinds: [(Limit, fn(f64) -> Amount); 3] = [
+        (limit(100), |it| tokens(it as u64)),
+        (cost(100.0), money),
+        (in_cu(100.0), cu),
+    ];
+    let mut told = String::new();
+    for (limit, amount) in kinds {
+        for used in [79.0, 80.0, 99.0, 100.0, 101.0] {
+            let mut ledger = Ledger::new(limit, Amount::default());
+            let call = go(ledger.reserve(Amount::default()));
+            ledger.settle(call, amount(used));
+            for it in ledger.warnings() {
+                told.push_str(&format!("{it}\n"));
+            }
+            assert_eq!(ledger.warnings(), [], "it is told once");
+        }
+    }
+    expect![[r#"
+        the budget of the run is nearly reached: 80 of 100 tokens are used
+        the budget of the run is nearly reached: 99 of 100 tokens are used
+        the budget of the run is reached: 100 of 100 tokens are used
+        the budget of the run is exceeded: 101 of 100 tokens are used
+        the budget of the run is nearly reached: 80 of 100 is spent
+        the budget of the run is nearly reached: 99 of 100 is spent
+        the budget of the run is reached: 100 of 100 is spent
+        the budget of the run is exceeded: 101 of 100 is spent
+        the budget of the run is nearly reached: 80 of 100 CU are spent
+        the budget of the run is nearly reached: 99 of 100 CU are spent
+        the budget of the run is reached: 100 of 100 CU are spent
+        the budget of the run is exceeded: 101 of 100 CU are spent
+    "#]].assert_eq(&told);
+}
+
 /// Workers side by side, whose calls end in any order and use more or less than was estimated.
 #[test]
 fn no_more_is_spent_than_the_limit_and_what_was_estimated_too_low() {
