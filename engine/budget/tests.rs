@@ -180,7 +180,8 @@ fn how_near_the_end_is_has_a_word_for_each_side_of_it() {
         the budget of the run is nearly reached: 99 of 100 CU are spent
         the budget of the run is reached: 100 of 100 CU are spent
         the budget of the run is exceeded: 101 of 100 CU are spent
-    "#]].assert_eq(&told);
+    "#]]
+    .assert_eq(&told);
 }
 
 /// Workers side by side, whose calls end in any order and use more or less than was estimated.

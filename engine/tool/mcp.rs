@@ -2,7 +2,14 @@
 //!
 //! **Invariant:** whatever a server says or does, a call ends in its time; a server ends with the run.
 
-use std::{error::Error, sync::Arc, time::Duration};
+use std::{
+    error::Error,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use rmcp::{
     RoleClient,
@@ -40,6 +47,8 @@ const MAX_PAGES: usize = 100;
 /// How much of a description and of a schema a model is shown at most, in bytes.
 const MAX_DESCRIPTION: usize = 8 << 10;
 const MAX_SCHEMA: usize = 128 << 10;
+/// How long one that was late has to answer anything, before it is started anew.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// How much is told of what went wrong.
 const MAX_SAID: usize = 4 << 10;
 
@@ -75,6 +84,8 @@ struct Running {
     /// How its program ended, once it has.
     ended: watch::Receiver<Option<String>>,
     program: JoinSet<()>,
+    /// Whether the last call came to no end in its time.
+    is_late: AtomicBool,
 }
 
 impl Tools {
@@ -129,12 +140,22 @@ impl Server {
         tool: &str,
         limit: Duration,
     ) -> Result<(String, Value), ToolError> {
-        let running = timeout(limit, self.running()).await;
-        let running = running.map_err(|it| late(limit, &it))??;
-        let Some(found) = running.tools.iter().find(|it| it.name == tool) else {
-            let names: Vec<&str> = running.tools.iter().map(|it| &*it.name).collect();
-            let names = cut(&names.join(", "), MAX_SAID);
-            return Err(self.error(format!("it has no tool `{tool}`; it has {names}")));
+        let begun = Instant::now();
+        let running = self.ready(limit).await?;
+        let has_it = |tools: &[Tool]| tools.iter().find(|it| it.name == tool).cloned();
+        let found = match has_it(&running.tools) {
+            Some(found) => found,
+            None => {
+                // It may have got it meanwhile.
+                let left = limit.saturating_sub(begun.elapsed());
+                let tools = timeout(left, self.tools(&running)).await;
+                let tools = tools.map_err(|it| late(limit, &it))??;
+                has_it(&tools).ok_or_else(|| {
+                    let names: Vec<&str> = tools.iter().map(|it| &*it.name).collect();
+                    let names = cut(&names.join(", "), MAX_SAID);
+                    self.error(format!("it has no tool `{tool}`; it has {names}"))
+                })?
+            }
         };
         let schema = Value::Object((*found.input_schema).clone());
         if schema.to_string().len() > MAX_SCHEMA {
@@ -153,17 +174,26 @@ impl Server {
         arguments: Map<String, Value>,
         limit: Duration,
     ) -> Result<(String, Option<Value>), ToolError> {
-        let call = async {
-            let running = self.running().await?;
-            let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
-            match running.service.peer().call_tool(request).await {
-                Ok(result) => Ok(result),
-                Err(error) => Err(self.failed(&running, &error).await),
-            }
-        };
+        let begun = Instant::now();
+        let running = self.ready(limit).await?;
+        let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        let left = limit.saturating_sub(begun.elapsed());
         // A call that is dropped is called off.
-        let result = timeout(limit, call).await;
-        self.result(result.map_err(|it| late(limit, &it))??)
+        let result = timeout(left, running.service.peer().call_tool(request)).await;
+        running.is_late.store(result.is_err(), Ordering::Relaxed);
+        match result.map_err(|it| late(limit, &it))? {
+            Ok(result) => self.result(result),
+            Err(error) => Err(self.failed(&running, &error).await),
+        }
+    }
+
+    /// The server that runs, or another, if there is one in time.
+    async fn ready(&self, limit: Duration) -> Result<Arc<Running>, ToolError> {
+        let running = timeout(limit, self.running()).await;
+        running.unwrap_or_else(|_| {
+            let seconds = limit.as_secs_f64();
+            Err(self.error(format!("it was not ready within {seconds} seconds")))
+        })
     }
 
     /// What its program said since this was asked last, by whichever of its tools.
@@ -206,6 +236,7 @@ impl Server {
         if let Some(running) = &*running
             && !running.service.peer().is_transport_closed()
             && running.ended.borrow().is_none()
+            && self.still_answers(running).await
         {
             return Ok(Arc::clone(running));
         }
@@ -213,6 +244,16 @@ impl Server {
         let started = Arc::new(self.start().await?);
         *running = Some(Arc::clone(&started));
         Ok(started)
+    }
+
+    /// Whether one that was late answers anything. Where somebody else waits for it, that is taken for granted.
+    async fn still_answers(&self, running: &Arc<Running>) -> bool {
+        if !running.is_late.load(Ordering::Relaxed) || Arc::strong_count(running) > 1 {
+            return true;
+        }
+        let page = PaginatedRequestParams::default();
+        let asked = running.service.peer().list_tools(Some(page));
+        timeout(PATIENCE, asked).await.is_ok()
     }
 
     async fn close(&self) {
@@ -263,12 +304,19 @@ impl Server {
                 return Err(self.explained(why, &mut ended).await);
             }
         };
-        let running = Running {
+        let mut running = Running {
             service,
             tools: Vec::new(),
             ended,
             program,
+            is_late: AtomicBool::new(false),
         };
+        running.tools = self.tools(&running).await?;
+        Ok(running)
+    }
+
+    /// All tools that it has.
+    async fn tools(&self, running: &Running) -> Result<Vec<Tool>, ToolError> {
         let mut tools = Vec::new();
         let mut cursor = None;
         for _ in 0..MAX_PAGES {
@@ -276,12 +324,12 @@ impl Server {
             let page = running.service.peer().list_tools(Some(page)).await;
             let page = match page {
                 Ok(page) => page,
-                Err(error) => return Err(self.failed(&running, &error).await),
+                Err(error) => return Err(self.failed(running, &error).await),
             };
             tools.extend(page.tools);
             cursor = page.next_cursor;
             if cursor.is_none() {
-                return Ok(Running { tools, ..running });
+                return Ok(tools);
             }
         }
         Err(self.error(format!("its tools do not end within {MAX_PAGES} pages")))
@@ -291,6 +339,10 @@ impl Server {
     async fn failed(&self, running: &Running, error: &ServiceError) -> ToolError {
         match error {
             ServiceError::McpError(error) => self.error(cut(&error.message, MAX_SAID)),
+            ServiceError::TransportClosed => {
+                let closed = "it closed the connection".to_owned();
+                self.explained(closed, &mut running.ended.clone()).await
+            }
             other => {
                 self.explained(deepest(other), &mut running.ended.clone())
                     .await

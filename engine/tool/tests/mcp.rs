@@ -21,6 +21,10 @@ if how == "floods":
     while True: sys.stdout.write("x" * 65536)
 if how == "babbles": print("this is no JSON\n{\"jsonrpc\": 2}\n[]", flush=True)
 if how == "leaves": sys.exit("no licence")
+if how == "half": sys.stdout.write("{\"jsonrpc\": \"2.0\", \"id\": 0, \"res"); sys.stdout.flush(); time.sleep(1000)
+if how == "binary": sys.stdout.buffer.write(b"\xff\xfe\n\x00\n"); sys.stdout.flush()
+if how == "old": how = "well"; VERSION = "1999-01-01"
+else: VERSION = None
 open("started", "a").write(f"{os.getpid()}\n")
 
 tools = [
@@ -43,6 +47,19 @@ def call(name, arguments):
     if what == "long": return text("ä" * 1000)
     if what == "huge": return text("x" * (5 << 20))
     if what == "endless": sys.stdout.write("x" * (30 << 20)); sys.stdout.flush()
+    if what == "large": return text("y" * (3 << 20))
+    if what == "closes": os.close(1); time.sleep(1000)
+    if what == "leaves a child":
+        if os.fork() == 0: time.sleep(1000)
+        os._exit(5)
+    if what == "chatters":
+        for n in range(2000): say({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": n}})
+    if what == "asks":
+        say({"jsonrpc": "2.0", "id": "r", "method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}})
+        say({"jsonrpc": "2.0", "id": "s", "method": "roots/list"})
+    if what == "stranger": say({"jsonrpc": "2.0", "id": 4711, "result": {"content": []}}); say({"jsonrpc": "2.0", "id": "x", "error": {"code": 1, "message": "no"}})
+    if what == "invalid": print("{\"jsonrpc\": \"2.0\", \"id\": ", flush=True)
+    if what == "learns": tools.append({"name": "new", "inputSchema": {"type": "object"}}); say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
     if what == "nonsense": return {"content": "yes"}
     if what == "pid": return text(str(os.getpid()))
     return text("you said " + json.dumps(arguments))
@@ -52,7 +69,7 @@ for line in sys.stdin:
     if "id" not in request: continue
     method, result = request.get("method"), None
     if method == "initialize":
-        result = {"protocolVersion": request["params"]["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
+        result = {"protocolVersion": VERSION or request["params"]["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
     elif method == "tools/list":
         page = int((request.get("params") or {}).get("cursor") or 0)
         if how == "pages": result = {"tools": [], "nextCursor": str(page + 1)}
@@ -194,14 +211,14 @@ async fn servers_that_do_not_serve_are_told_of_in_time() {
         (
             "mute",
             expect![[r#"
-            say {}: error: no result within 2 seconds
-        "#]],
+                say {}: error: the tool server `S`: it was not ready within 2 seconds
+            "#]],
         ),
         (
             "floods",
             expect![[r#"
-            say {}: error: no result within 2 seconds
-        "#]],
+                say {}: error: the tool server `S`: it was not ready within 2 seconds
+            "#]],
         ),
         (
             "leaves",
@@ -217,13 +234,31 @@ async fn servers_that_do_not_serve_are_told_of_in_time() {
         "#]],
         ),
         (
+            "half",
+            expect![[r#"
+            say {}: error: the tool server `S`: it was not ready within 2 seconds
+        "#]],
+        ),
+        (
+            "binary",
+            expect![[r#"
+            say {}: you said {}
+        "#]],
+        ),
+        (
+            "old",
+            expect![[r#"
+            say {}: you said {}
+        "#]],
+        ),
+        (
             "pages",
             expect![[r#"
             say {}: error: the tool server `S`: its tools do not end within 100 pages
         "#]],
         ),
     ] {
-        let is_mute = matches!(how, "mute" | "floods");
+        let is_mute = matches!(how, "mute" | "floods" | "half");
         let timeout = if is_mute {
             SHORT
         } else {
@@ -302,4 +337,43 @@ async fn what_a_server_says_beside_the_protocol_is_kept_with_the_next_call() {
         {"what": "aside"}: an aside
     "#]]
     .assert_eq(&told);
+}
+
+#[tokio::test]
+async fn whatever_a_server_does_the_next_call_is_answered() {
+    let whats = [
+        "asks",
+        "chatters",
+        "stranger",
+        "invalid",
+        "closes",
+        "leaves a child",
+        "sleep",
+        "",
+        "learns",
+    ];
+    // It takes a second to find out that one hangs, and the next one has to start.
+    let world = program_within("well", (&["say", "new"], SHORT * 4));
+    let calls = whats.map(|it| ("say", json!({ "what": it }).to_string()));
+    let calls = calls.iter().map(|(name, it)| (*name, &**it));
+    // It has learnt what it did not list at first.
+    let calls: Vec<_> = calls.chain([("new", "{}")]).collect();
+    check(&world, &calls, expect![[r#"
+        say {"what":"asks"}: you said {"what": "asks"}
+        say {"what":"chatters"}: you said {"what": "chatters"}
+        say {"what":"stranger"}: you said {"what": "stranger"}
+        say {"what":"invalid"}: you said {"what": "invalid"}
+        say {"what":"closes"}: error: the tool server `S`: it closed the connection
+        say {"what":"leaves a child"}: error: the tool server `S`: it ended: exit status: 5; it said: a word beside the protocol
+        say {"what":"sleep"}: error: no result within 8 seconds
+        say {"what":""}: you said {"what": ""}
+        say {"what":"learns"}: you said {"what": "learns"}
+        new {}: you said {}
+    "#]]).await;
+    let started = fs::read_to_string(world.folder.path().join("started")).unwrap();
+    assert_eq!(
+        started.lines().count(),
+        4,
+        "it is started anew where it has to be"
+    );
 }
