@@ -251,7 +251,14 @@ const MAP: &[(&str, &[&str], &[&str])] = &[
             "prompt",
             "run",
         ],
-        &["clap", "humantime", "indicatif", "serde", "serde_json"],
+        &[
+            "clap",
+            "console",
+            "humantime",
+            "indicatif",
+            "serde",
+            "serde_json",
+        ],
     ),
     (
         "program",

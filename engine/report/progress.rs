@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use console::Term;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use super::{
@@ -21,6 +22,8 @@ use crate::event::{RunEvent, TaskEnd};
 const ROWS: usize = 10;
 /// How many characters of the bar there are.
 const BAR: usize = 24;
+/// How many characters there are for the names of a row, at least: in a narrower terminal only who was asked is left out.
+const NAMES: usize = 24;
 /// How often elapsed times are redrawn.
 const TICK: Duration = Duration::from_millis(200);
 
@@ -123,13 +126,20 @@ struct Tally {
 impl Progress {
     /// Draws on the terminal behind standard error, five times a second.
     pub fn on_stderr(level: Level, clock: Clock) -> Progress {
-        let progress = Progress::new(Arc::new(ProgressDrawTarget::stderr), level, clock);
+        let target = Arc::new(ProgressDrawTarget::stderr);
+        let width = || usize::from(Term::stderr().size().1);
+        let progress = Progress::new(target, width, level, clock);
         progress.curtain.bar.enable_steady_tick(TICK);
         progress
     }
 
-    /// Draws on a target, whenever something is heard.
-    pub fn new(target: Target, level: Level, clock: Clock) -> Progress {
+    /// Draws on a target of that width, whenever something is heard.
+    pub fn new(
+        target: Target,
+        width: impl Fn() -> usize + Clone + Send + Sync + 'static,
+        level: Level,
+        clock: Clock,
+    ) -> Progress {
         let screen = Arc::new(Mutex::new(Screen::default()));
         let (shown, now) = (Arc::clone(&screen), Arc::clone(&clock));
         let held = Arc::new(Mutex::new(Held::None));
@@ -140,7 +150,7 @@ impl Progress {
             }
             let screen = lock(&shown);
             // There is nobody to tell that a line could not be drawn.
-            let _ = out.write_str(&screen.draw(now()));
+            let _ = out.write_str(&screen.draw(now(), width()));
         };
         let style = ProgressStyle::with_template("{screen}")
             .expect("the template is well-formed")
@@ -282,11 +292,31 @@ impl Screen {
     }
 
     /// A line for each of those that run longest, how many more there are, and the bar. No line at all when nothing runs.
-    fn draw(&self, now: Duration) -> String {
+    /// None is wider than the terminal.
+    fn draw(&self, now: Duration, width: usize) -> String {
+        let fitting = |line: String| console::truncate_str(&line, width, "…").into_owned();
+        let lines = self.lines(now, width).into_iter().map(fitting);
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    fn lines(&self, now: Duration, terminal: usize) -> Vec<String> {
         let shown = self.running.iter().take(ROWS);
+        // What is left beside the spaces and the time.
+        let is_again = self.running.iter().any(|it| it.attempt > 1);
+        let room = terminal.saturating_sub(if is_again { 23 } else { 11 });
+        let (id, agent) = match room >= NAMES {
+            true => (36.min(room * 3 / 5), 24.min(room * 2 / 5)),
+            false => (room.max(8), 0),
+        };
         let cells: Vec<[String; 2]> = shown
             .clone()
-            .map(|it| [clip(&it.id, 36), clip(&it.agent, 24)])
+            .map(|it| {
+                let agent = match agent {
+                    0 => String::new(),
+                    room => clip(&it.agent, room),
+                };
+                [clip(&it.id, id), agent]
+            })
             .collect();
         let width = |at: usize| {
             let lengths = cells.iter().map(|it: &[String; 2]| it[at].chars().count());
@@ -301,7 +331,11 @@ impl Screen {
                     1 => String::new(),
                     n => format!("  attempt {n}"),
                 };
-                format!("  {id:<id_width$}  {agent:<agent_width$}  {elapsed:>4}s{attempt}")
+                let agent = match agent_width {
+                    0 => String::new(),
+                    _ => format!("  {agent:<agent_width$}"),
+                };
+                format!("  {id:<id_width$}{agent}  {elapsed:>4}s{attempt}")
             })
             .collect();
         if let more @ 1.. = self.running.len().saturating_sub(ROWS) {
@@ -316,8 +350,8 @@ impl Screen {
             let provider = clip(provider, 36);
             lines.push(format!("  {calls} waiting for {provider}{left}"));
         }
-        lines.extend(self.batch.as_ref().map(Tally::draw));
-        lines.join("\n")
+        lines.extend(self.batch.as_ref().map(|it| it.draw(terminal)));
+        lines
     }
 }
 
@@ -341,15 +375,9 @@ impl Tally {
         }
     }
 
-    fn draw(&self) -> String {
+    fn draw(&self, terminal: usize) -> String {
         let done = self.completed + self.failed + self.cancelled;
-        let filled = (BAR * done.min(self.tasks)) / self.tasks.max(1);
-        let (full, empty) = ("█".repeat(filled), "░".repeat(BAR - filled));
-        let mut text = format!(
-            "{} {full}{empty} {done}/{}",
-            clip(&self.batch, 24),
-            self.tasks
-        );
+        let mut text = format!("{done}/{}", self.tasks);
         let notable = [
             (self.retried, "retried"),
             (self.failed, "failed"),
@@ -358,7 +386,12 @@ impl Tally {
         for (n, word) in notable.into_iter().filter(|(n, _)| *n > 0) {
             text.push_str(&format!(", {n} {word}"));
         }
-        text
+        let batch = clip(&self.batch, 24.min(terminal / 3));
+        let others = batch.chars().count() + text.chars().count() + 2;
+        let bar = BAR.min(terminal.saturating_sub(others));
+        let filled = (bar * done.min(self.tasks)) / self.tasks.max(1);
+        let (full, empty) = ("█".repeat(filled), "░".repeat(bar - filled));
+        format!("{batch} {full}{empty} {text}")
     }
 }
 

@@ -15,7 +15,11 @@ struct Theatre {
 
 impl Theatre {
     fn new(level: Level) -> Theatre {
-        let term = InMemoryTerm::new(30, 100);
+        Theatre::of_width(100, level)
+    }
+
+    fn of_width(width: u16, level: Level) -> Theatre {
+        let term = InMemoryTerm::new(30, width);
         let seconds = Arc::new(AtomicU64::new(0));
         let now = Arc::clone(&seconds);
         let clock = Arc::new(move || Duration::from_secs(now.load(Ordering::Relaxed)));
@@ -24,7 +28,7 @@ impl Theatre {
         Theatre {
             term,
             seconds,
-            progress: Progress::new(Arc::new(target), level, clock),
+            progress: Progress::new(Arc::new(target), move || width.into(), level, clock),
         }
     }
 
@@ -274,4 +278,55 @@ fn a_wait_for_a_provider_is_counted_down() {
     theatre.check(expect![[r#"
         [  1.0s] paused    local is not asked for 43.0s (`tokens_per_minute`), 2 calls waiting
         chunks ░░░░░░░░░░░░░░░░░░░░░░░░ 0/4"#]]);
+}
+
+#[test]
+fn no_line_is_wider_than_its_terminal() {
+    let waits = |provider: &str| RunEvent::Waiting {
+        provider: provider.into(),
+        waiting: 12,
+        paused_ms: None,
+    };
+    let shown = |width: u16| {
+        let mut theatre = Theatre::of_width(width, Level::Quiet);
+        theatre.at(0, [batch_started(8), waits("a-provider-of-some-length")]);
+        let tasks = [
+            "a",
+            "write_the_introduction_of_the_report",
+            "表表表表表表表表表表表表",
+        ];
+        theatre.at(1, tasks.map(|it| started(it, 1)));
+        theatre.at(
+            2,
+            [
+                retried("a"),
+                started("a", 2),
+                ended("b", TaskEnd::Completed),
+            ],
+        );
+        theatre.at(150, [ended("c", failed())]);
+        theatre
+    };
+    for width in 10..100 {
+        let rows = shown(width).term.contents().lines().count();
+        assert_eq!(rows, 5, "{width}");
+    }
+    shown(60).check(expect![[r#"
+          write_the_introductio…  ChunkAnalyst   149s
+          表表表表表表表表表表表表            ChunkAnalyst   149s
+          a                       ChunkAnalyst   148s  attempt 2
+          12 calls waiting for a-provider-of-some-length
+        chunks ██████░░░░░░░░░░░░░░░░░░ 2/8, 1 retried, 1 failed"#]]);
+    shown(40).check(expect![[r#"
+          write_the_introd…   149s
+          表表表表表表表表表表表表        149s
+          a                   148s  attempt 2
+          12 calls waiting for a-provider-of-so…
+        chunks ██░░░░░░ 2/8, 1 retried, 1 failed"#]]);
+    shown(20).check(expect![[r#"
+          write_t…   149s
+          表表表表表表表…  …
+          a          148s  …
+          12 calls waiting …
+        chunks  2/8, 1 retr…"#]]);
 }
