@@ -22,6 +22,8 @@ use crate::acmp::{
 
 /// How much comes with a message at most, in bytes, that is none of it.
 const FRAMING: usize = 14;
+/// About how much a task takes besides its params, in bytes.
+const TASK: usize = 4 << 10;
 
 /// What comes of a message.
 pub(super) enum Taken {
@@ -162,7 +164,7 @@ fn invoke(
         let what = format!("this connection has {open} tasks open");
         return Err(Error::new(wire::INTERNAL, what).about(&id));
     }
-    let bytes = params.to_string().len();
+    let bytes = params.to_string().len() + TASK;
     let in_chunks = task.comes_in_chunks();
     let entered = provider.tasks.enter(&id, bytes, in_chunks, place.peer());
     let (coming, new) = entered.ok_or_else(|| inputs::full().about(&id))?;

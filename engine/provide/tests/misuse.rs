@@ -5,7 +5,7 @@ use super::*;
 #[tokio::test(start_paused = true)]
 async fn chunks_that_are_wrong_fail_their_task_and_leave_nothing() {
     let limits = Limits {
-        open_bytes: 8000,
+        open_bytes: 16_000,
         message_bytes: 1000,
         ..Limits::default()
     };
@@ -16,7 +16,7 @@ async fn chunks_that_are_wrong_fail_their_task_and_leave_nothing() {
     let long = "x".repeat(600);
     let mut odd = text(0, "x", true);
     odd["chunk"] = json!("x");
-    let many = (0..60).map(|seq| text(seq, "", false));
+    let many = (0..120).map(|seq| text(seq, "", false));
     let cases: [(&str, &str, Vec<Value>, &str); 9] = [
         (
             "gap",
@@ -112,10 +112,10 @@ async fn chunks_that_are_wrong_fail_their_task_and_leave_nothing() {
         assert_eq!(serving.asked() - asked, usize::from(!early));
         // There is as much room as there was.
         let mut buyer = serving.buyer(1);
-        let large = json!({ "type": "text", "data": "x".repeat(6700) });
+        let large = json!({ "type": "text", "data": "x".repeat(9600) });
         let task = format!("large {early}");
         buyer.ask(1, &task, json!({ "input": large })).await;
-        assert_eq!(buyer.outcome(1).await.len(), 6700);
+        assert_eq!(buyer.outcome(1).await.len(), 9600);
     }
 }
 
@@ -222,4 +222,32 @@ async fn a_task_that_has_not_begun_is_gone_with_those_who_wait_for_it() {
     fourth.cancel("v").await;
     assert_eq!(fourth.outcome(1).await, "-33004 it was cancelled");
     assert_eq!(serving.asked(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_that_wait_for_their_inputs_are_not_for_nothing() {
+    let limits = Limits {
+        open_bytes: 1 << 20,
+        ..Limits::default()
+    };
+    let serving = Serving::new(limits);
+    let mut buyers = [1, 1].map(|it| serving.buyer(it));
+    let mut refused = 0;
+    for (buyer, name) in buyers.iter_mut().zip(["a", "b"]) {
+        for number in 0..200 {
+            let task = format!("{name}{number}");
+            buyer.ask(number, &task, in_chunks()).await;
+            settled().await;
+            while let Ok(text) = buyer.link.incoming.try_recv() {
+                let text = text.expect("it is a message");
+                refused += usize::from(text.contains("too much is under way"));
+            }
+        }
+    }
+    // A share of the room is as much as some two hundred of them take.
+    assert!((150..250).contains(&refused), "{refused}");
+    let mut other = serving.buyer(2);
+    other.ask(1, "mine", in_chunks()).await;
+    other.chunk("mine", 0, "mine", true).await;
+    assert_eq!(other.outcome(1).await, "mine");
 }

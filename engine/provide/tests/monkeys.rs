@@ -65,7 +65,7 @@ async fn whatever_they_do_everybody_is_answered_and_nothing_is_left() {
     for seed in 0..400 {
         let rng = &mut Rng::with_seed(seed);
         let limits = Limits {
-            open_bytes: 4000,
+            open_bytes: 16_000,
             message_bytes: 500,
             remembered: 3,
             heartbeat: Duration::from_secs(10_000),
@@ -90,10 +90,10 @@ async fn whatever_they_do_everybody_is_answered_and_nothing_is_left() {
         sleep(Limits::default().timeout + Duration::from_secs(20)).await;
         // All of an address' share.
         let mut buyer = serving.buyer(1);
-        let large = json!({ "type": "text", "data": "x".repeat(3380) });
+        let large = json!({ "type": "text", "data": "x".repeat(9600) });
         buyer.ask(1, "large", json!({ "input": large })).await;
         let outcome = buyer.outcome(1).await;
-        assert_eq!(outcome.len(), 3380, "seed {seed}: {outcome}");
+        assert_eq!(outcome.len(), 9600, "seed {seed}: {outcome}");
         asked += serving.asked();
     }
     assert!(asked > 400, "{asked} were asked");
