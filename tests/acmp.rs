@@ -13,6 +13,7 @@ use crate::harness::{Project, Ran, home};
 
 mod buying;
 mod costs;
+mod functions;
 mod kills;
 mod providing;
 mod secured;

@@ -1,6 +1,6 @@
 //! Carries out one task: the params of an invocation become a question to an agent, and its answer a result.
 
-use std::{sync::Arc, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -16,7 +16,7 @@ use crate::{
     agent::{Leave, Request, Streams, Witness},
     context::{Context, Json},
     prompt::{self, Prompt},
-    tool::{Given, Toolbox},
+    tool::{Given, Toolbox, Whose},
 };
 
 /// One task, as it was asked for.
@@ -99,8 +99,11 @@ impl Task {
         let slot = provider.running.acquire().await;
         let _slot = slot.expect("the slots are never closed");
         let served = &provider.served[&self.capability];
-        let request = self.request(provider, served);
+        let mut request = self.request(provider, served);
         let failed = |it: Rejection| Error::new(code(&it), it.to_string()).about(&self.id);
+        self.rewrite(provider, served, &mut request)
+            .await
+            .map_err(failed)?;
         let asked = timeout(request.timeout, served.agent.ask(request)).await;
         let reply = match asked {
             Ok(reply) => reply.map_err(failed)?,
@@ -108,6 +111,9 @@ impl Task {
         };
         let shape = served.spec.shape.as_deref();
         let output = accept::data(&reply.text, shape, &self.output_type).map_err(failed)?;
+        self.run_tools(provider, served, &output.value["data"])
+            .await
+            .map_err(failed)?;
         let used = reply
             .usage
             .input_tokens
@@ -156,17 +162,70 @@ impl Task {
         }
     }
 
-    /// What the agent's model may call. There are no variables but the task's input.
+    /// Lets functions rewrite the prompt. Nobody is there who could be warned of one that fails, so the task fails with it.
+    async fn rewrite(
+        &self,
+        provider: &Provider,
+        served: &Served,
+        request: &mut Request,
+    ) -> Result<(), Rejection> {
+        let tools = &provider.tools;
+        if !served.agent.reads_prompt() || !tools.rewrites(&served.spec.name) {
+            return Ok(());
+        }
+        let Prompt { system, user } = &mut request.prompt;
+        let given = || self.given(provider, served)();
+        let rewriting = tools.rewrite(self.whose(served), (mem::take(system), user), given);
+        let (rewritten, faults) = rewriting.await;
+        *system = rewritten;
+        match faults.first() {
+            None => Ok(()),
+            Some(fault) => Err(Rejection::new(Failure::ToolFailed, fault.clone())),
+        }
+    }
+
+    /// Runs what runs on the agent's output. There is one attempt: what a tool with an outcome says changes nothing.
+    async fn run_tools(
+        &self,
+        provider: &Provider,
+        served: &Served,
+        output: &Value,
+    ) -> Result<(), Rejection> {
+        for tool in provider.tools.auto(&served.spec.name) {
+            let given = self.given(provider, served)();
+            let whose = self.whose(served);
+            let made = provider.tools.run(&tool, (whose, output), &given).await;
+            if let (Err(error), None) = (made.came, &tool.spec.outcome) {
+                let message = format!("the tool `{}` failed: {error}", tool.spec.name);
+                return Err(Rejection::new(Failure::ToolFailed, message));
+            }
+        }
+        Ok(())
+    }
+
+    fn whose<'a>(&'a self, served: &'a Served) -> Whose<'a> {
+        Whose {
+            agent: &served.spec.name,
+            task_id: Some(&self.id),
+        }
+    }
+
+    /// What the agent's model may call.
     fn toolbox(&self, provider: &Provider, served: &Served) -> Option<Arc<Toolbox>> {
-        let agent = &served.spec.name;
+        let given = self.given(provider, served);
+        provider.tools.toolbox(&served.spec.name, given)
+    }
+
+    /// What functions are given. There are no variables but the task's input.
+    fn given(&self, provider: &Provider, served: &Served) -> impl FnOnce() -> Given + Send + use<> {
         let variables = [("input", self.input.clone())];
         let runtime = [
-            ("agent", Value::from(&**agent)),
+            ("agent", Value::from(&*served.spec.name)),
             ("workflow_name", Value::from(&*provider.workflow)),
             ("task_id", Value::from(&*self.id)),
             ("attempt", Value::from(1)),
         ];
-        provider.tools.toolbox(agent, move || Given {
+        move || Given {
             variables: variables
                 .map(|(name, it)| (name.to_owned(), it))
                 .into_iter()
@@ -175,7 +234,7 @@ impl Task {
                 .map(|(name, it)| (name.to_owned(), it))
                 .into_iter()
                 .collect(),
-        })
+        }
     }
 }
 
