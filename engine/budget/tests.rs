@@ -150,7 +150,8 @@ fn how_near_the_end_is_has_a_word_for_each_side_of_it() {
         cu: Cost::new(cu),
         ..Amount::default()
     };
-    let kinds: [(Limit, fn(f64) -> Amount); 3] = [
+    type Of = fn(f64) -> Amount;
+    let kinds: [(Limit, Of); 3] = [
         (limit(100), |it| tokens(it as u64)),
         (cost(100.0), money),
         (in_cu(100.0), cu),
