@@ -1,8 +1,10 @@
 //! What many workers spend at once, against an endpoint that answers them side by side.
 
 use std::{
+    fs,
     io::Write,
     net::TcpListener,
+    path::PathBuf,
     process::Stdio,
     sync::{
         Arc,
@@ -16,23 +18,28 @@ use serde_json::{Value, json};
 use super::{ask, question, send};
 use crate::harness::{self, Project, Ran, command};
 
-/// Says these events, and then nothing: it hangs up, or keeps the line.
-fn unfinished_endpoint(events: Vec<Value>, hangs_up: bool) -> String {
+/// Says this much of a response, puts a file there, and then does nothing: it hangs up, or keeps the line.
+fn unfinished_endpoint(response: String, hangs_up: bool, said: PathBuf) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = listener.local_addr().expect("it has an address");
     thread::spawn(move || {
         let mut kept = Vec::new();
         for mut stream in listener.incoming().flatten() {
             question(&mut stream);
-            let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: text/event-stream";
-            let events = events.iter().map(|it| format!("data: {it}\n\n"));
-            let _ = write!(stream, "{head}\r\n\r\n{}", events.collect::<String>());
+            let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: ";
+            let _ = write!(stream, "{head}{response}");
+            let _ = fs::write(&said, "");
             if !hangs_up {
                 kept.push(stream);
             }
         }
     });
     format!("http://{address}/v1")
+}
+
+fn events(events: &[&Value]) -> String {
+    let events = events.iter().map(|it| format!("data: {it}\n\n"));
+    format!("text/event-stream\r\n\r\n{}", events.collect::<String>())
 }
 
 /// What was used is in the journal, and counts when the run goes on.
@@ -93,48 +100,60 @@ conveyors: [{id: c, decomposition_agent: P, execution_agents: [W, F], timeout_se
 agents:
   - {name: P, runtime: {kind: scripted, replies: [{json: {DecompositionPlan: {tasks: [TASKS]}}}]}}
   - {name: W, system_message: work, runtime: {kind: openai}}
-  - {name: F, runtime: {kind: command, argv: [sh, -c, \"sleep 0.5; exit 1\"]}}
+  - {name: F, runtime: {kind: command, argv: [sh, -c, \"until [ -e ../../said ]; do sleep 0.05; done; sleep 0.5; exit 1\"]}}
 ";
-    let says = |text: &str| json!({ "choices": [{ "delta": { "content": text } }] });
-    let long = || says(&"word ".repeat(60));
+    let text = "word ".repeat(60);
+    let long = json!({ "choices": [{ "delta": { "content": text } }] });
     let used = json!({ "choices": [], "usage": { "prompt_tokens": 7, "completion_tokens": 9 } });
+    let delta = json!({ "type": "response.output_text.delta", "delta": text });
+    let said = events(&[&long]);
+    let said_both = events(&[&long, &used]);
+    let half = "application/json\r\ncontent-length: 300\r\n\r\n{".to_owned();
+    let page = half.replace("application/json", "text/html");
     let alone = "{task_id: t, execution_agent: W, task_prompt: dig}";
     let beside = "{task_id: t, execution_agent: W, task_prompt: dig}, {task_id: f, execution_agent: F, task_prompt: fail}";
-    let budget: &[&str] = &["--budget-tokens", "100000"];
-    // Whether the question counts, what the answer counts as, and whether that is an estimate.
+    // What is said, whether that is all, and what is asked how; then what the answer counts as, and whether that is an
+    // estimate.
     let cases = [
-        ("cut off", vec![long()], true, alone, &[][..], (100, true)),
+        ("cut off", &said, true, (alone, ""), (100, true)),
+        ("cut off later", &said_both, true, (alone, ""), (9, false)),
+        ("late", &said, false, (alone, ""), (100, true)),
         (
-            "cut off later",
-            vec![long(), used.clone()],
-            true,
-            alone,
-            &[],
-            (9, false),
-        ),
-        ("late", vec![long()], false, alone, &[], (100, true)),
-        (
-            "late, with a budget",
-            vec![],
+            "late with a budget",
+            &events(&[]),
             false,
-            alone,
-            budget,
+            (alone, "100000"),
             (0, true),
         ),
-        ("given up", vec![long()], false, beside, &[], (100, true)),
+        ("given up", &said, false, (beside, ""), (100, true)),
         (
             "given up later",
-            vec![long(), used],
+            &said_both,
             false,
-            beside,
-            &[],
+            (beside, ""),
             (9, false),
         ),
+        (
+            "a response",
+            &events(&[&delta]),
+            true,
+            (alone, "responses"),
+            (100, true),
+        ),
+        ("a whole one", &half, true, (alone, ""), (100, true)),
+        ("no answer", &page, true, (alone, ""), (0, false)),
     ];
-    for (what, events, hangs_up, tasks, arguments, (output, is_estimated)) in cases {
-        let project = Project::of(&WORKFLOW.replace("TASKS", tasks));
-        let url = unfinished_endpoint(events, hangs_up);
-        let arguments = [&["W", "--json"], arguments].concat();
+    for (what, response, hangs_up, (tasks, how), (output, is_estimated)) in cases {
+        let files = WORKFLOW.replace("TASKS", tasks);
+        let project = Project::of(&match how {
+            "responses" => files.replace("kind: openai", "kind: openai, api: responses"),
+            _ => files,
+        });
+        let url = unfinished_endpoint(response.clone(), hangs_up, project.path("said"));
+        let mut arguments = vec!["W", "--json"];
+        if how.parse::<u64>().is_ok() {
+            arguments.extend(["--budget-tokens", how]);
+        }
         let ran = ask(&project, &url, &arguments);
         let value: Value = serde_json::from_str(&ran.stdout).expect("one JSON result");
         let usage = &value["usage"];
@@ -145,6 +164,10 @@ agents:
         );
         assert_eq!(usage["estimated"] == true, is_estimated, "{what}: {usage}");
         let input = usage["input_tokens"].as_u64().unwrap_or_default();
+        if !is_estimated && output == 0 {
+            assert_eq!(input, 0, "{what}: {usage}");
+            continue;
+        }
         assert!(input >= 7, "{what}: {usage}");
         let mark = if is_estimated { "~" } else { "" };
         let id = value["run"].as_str().expect("a run has an id");
