@@ -2,6 +2,14 @@
 
 use std::fs;
 
+use expect_test::expect;
+use mozaiks::contract::{
+    orchestrator::{Limits, Orchestrator},
+    task_batches::DEFAULT_CONCURRENCY,
+    tools::{RESULT_BYTES, SECONDS},
+};
+use serde_json::Value;
+
 use crate::harness::{Project, home, run_in};
 
 /// The workflows of this project.
@@ -79,5 +87,116 @@ fn what_init_makes_is_without_a_mistake_and_runs_at_once() {
         assert_eq!(result["status"], "completed");
         let again = project.run(&["init", "Mine"]);
         assert_eq!(again.code, 2, "it is there already");
+    }
+}
+
+/// The block of a language in a text that begins so.
+fn block<'a>(text: &'a str, language: &str, beginning: &str) -> &'a str {
+    let fence = format!("```{language}\n{beginning}");
+    let (_, rest) = text.split_once(&fence).expect("the example is there");
+    let (block, _) = rest.split_once("```").expect("it ends");
+    block
+}
+
+#[test]
+fn the_outcome_of_the_readme_is_one() {
+    let readme = fs::read_to_string(home().join("README.md")).expect("it is there");
+    let tools = block(&readme, "yaml", "tools:\n  - agent: Writer\n");
+    let function = block(&readme, "python", "def check_draft");
+    let rule = readme.split_once("A transition takes it from there: `");
+    let (rule, _) = rule
+        .and_then(|it| it.1.split_once('`'))
+        .expect("it is there");
+    let of = |replies: &str, function: &str| {
+        Project::of(&format!(
+            r#"=== tools.yaml
+tools:
+  - agent: Writer
+{tools}
+=== tools/drafts.py
+def check_draft{function}
+=== context_variables.yaml
+definitions:
+  verdict: {{type: string, source: {{type: state, default: ""}}}}
+  drafts: {{type: integer, source: {{type: state, default: 0}}}}
+agents: {{}}
+=== transition_graph.yaml
+transition_rules:
+  - {rule}
+  - {{source_agent: Writer, target_agent: terminate, transition_type: after_turn}}
+  - {{source_agent: Editor, target_agent: terminate, transition_type: after_turn}}
+=== orchestrator.yaml
+initial_agent: Writer
+=== agents.yaml
+agents:
+  - {{name: Writer, runtime: {{kind: scripted, replies: {replies}}}}}
+  - {{name: Editor, runtime: {{kind: template, template: edited, output: text}}}}
+"#
+        ))
+    };
+    let short = "{json: {text: too short}}";
+    let enough = "{json: {text: three words now}}";
+    let mut told = String::new();
+    for (replies, function) in [
+        (format!("[{short}, {enough}]"), function),
+        (format!("[{short}]"), function),
+        (format!("[{enough}]"), "(text): raise ValueError('why')\n"),
+    ] {
+        let project = of(&replies, function);
+        let ran = project.run(&["W", "--json"]);
+        let value: Value = serde_json::from_str(&ran.stdout).unwrap_or_default();
+        let context = &value["context"];
+        told.push_str(&format!(
+            "{} turns, verdict {}, drafts {}, failed tools {}, exit {}\n",
+            value["turns"],
+            context["verdict"],
+            context["drafts"],
+            value["failed_tools"].as_array().map_or(0, Vec::len),
+            ran.code,
+        ));
+    }
+    expect![[r#"
+        3 turns, verdict "good", drafts 2, failed tools 0, exit 0
+        3 turns, verdict "poor", drafts 3, failed tools 0, exit 0
+        1 turns, verdict "unchecked", drafts 1, failed tools 1, exit 0
+    "#]]
+    .assert_eq(&told);
+}
+
+#[test]
+fn the_limits_of_the_readme_are_those_of_the_program() {
+    let readme = fs::read_to_string(home().join("README.md")).expect("it is there");
+    let limits = Limits::default();
+    let whole = |number: usize| {
+        let digits: Vec<char> = number.to_string().chars().rev().collect();
+        let groups = digits.chunks(3).map(|it| it.iter().collect::<String>());
+        let text = groups.collect::<Vec<_>>().join(",");
+        text.chars().rev().collect::<String>()
+    };
+    let megabytes = |bytes: usize| format!("{} MB", bytes >> 20);
+    for (most, name) in [
+        (Orchestrator::default().max_turns.to_string(), "max_turns"),
+        (whole(limits.max_tasks), "limits.max_tasks"),
+        (whole(limits.max_dependencies), "limits.max_dependencies"),
+        (whole(limits.max_depth), "limits.max_depth"),
+        (
+            megabytes(limits.max_output_bytes),
+            "limits.max_output_bytes",
+        ),
+        (megabytes(limits.max_file_bytes), "limits.max_file_bytes"),
+        (
+            limits.plan_repair_limit.to_string(),
+            "limits.plan_repair_limit",
+        ),
+        (DEFAULT_CONCURRENCY.to_string(), "concurrency"),
+        (format!("{} KB", RESULT_BYTES >> 10), "max_result_bytes"),
+        (format!("{SECONDS} seconds"), "timeout_seconds` of the tool"),
+    ] {
+        let name = match name.contains('`') {
+            true => format!("`{name}"),
+            false => format!("`{name}`"),
+        };
+        let row = format!("| {most} | {name} |");
+        assert!(readme.contains(&row), "{row}");
     }
 }
