@@ -298,6 +298,16 @@ fn a_plan_has_a_bound() {
           Worker  32     190248  -
     "#]]
     .assert_eq(&bound(&worker(fallback, ["", ""])));
+    let with_tools = worker(", max_output_tokens: 100, api_key_env: NONE", ["", ""]);
+    let tools = "tools: [{agent: Worker, name: note, command: [cat]}]";
+    with_tools.write("workflows/W/tools.yaml", tools);
+    expect![[r#"
+        at most 144 calls
+        no bound in tokens: the model of `Worker` may call tools
+          AGENT   CALLS  TOKENS  COST
+          Worker  144    -       -
+    "#]]
+    .assert_eq(&bound(&with_tools));
     let drawn = known.run(&["plan", "W", "--json"]);
     assert_eq!(number(&drawn, "/bound/calls"), 16);
     let drawn: Value = serde_json::from_str(&drawn.stdout).expect("one JSON result");

@@ -175,6 +175,11 @@ fn a_tool_that_fails_fails_the_run_and_says_why() {
         let shown = project.run(&more).stdout;
         assert!(shown.contains("failed: the tool `make_items`"), "{shown}");
         assert_eq!(value["to_go_on"], json!(null));
+        let told = project.run(&["W"]).stderr;
+        assert!(
+            told.ends_with(", or one of its turns with --turn N\n"),
+            "{told}"
+        );
     }
     expect![[r#"
         raise ValueError('no goal'): "the tool `make_items` of `P` failed: ValueError: no goal (tools/plans.py, line 10, in make_items)"

@@ -56,6 +56,20 @@ fn tests_that_hold_pass_and_wait_for_nobody() {
 }
 
 #[test]
+fn without_tests_it_is_said_how_to_write_one() {
+    let (files, _) = FILES.split_once("=== tests/").expect("they come last");
+    let ran = Project::of(files).run(&["test", "W"]);
+    expect![[r#"
+        error[MZ501]: `W` has no tests
+         |
+         = help: write one, in `tests/NAME.yaml` of the folder `W`: `replies: {AGENT: [{text: ...}]}`, and what is to come of it under `expect`
+
+        1 error; nothing was started
+        for more about one of them: mozaiks-run explain MZ501
+    "#]].assert_eq(&ran.stderr);
+}
+
+#[test]
 fn what_does_not_hold_is_named() {
     let project = Project::of(FILES);
     let bad = r#"

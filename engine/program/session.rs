@@ -434,10 +434,11 @@ fn finish(
     if can_go_on {
         writeln!(err, "{to_go_on}")?;
     } else if code != 0 {
-        writeln!(
-            err,
-            "for more: mozaiks-run show {id}, or one of its tasks with --task ID"
-        )?;
+        let part = match ending.batches.is_empty() {
+            true => "one of its turns with --turn N",
+            false => "one of its tasks with --task ID",
+        };
+        writeln!(err, "for more: mozaiks-run show {id}, or {part}")?;
     }
     Ok(code)
 }

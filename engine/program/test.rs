@@ -112,7 +112,10 @@ fn chosen(
         .collect();
     if names.is_empty() {
         let message = format!("`{}` has no tests", args.workflow);
-        let help = format!("write one: `{}/tests/NAME.yaml`", args.workflow);
+        let help = format!(
+            "write one, in `tests/NAME.yaml` of the folder `{}`: `replies: {{AGENT: [{{text: ...}}]}}`, and what is to come of it under `expect`",
+            args.workflow
+        );
         faults.push(Diagnostic::error(Code::BadInput, message).help(help));
     }
     match faults.is_empty() {

@@ -11,6 +11,7 @@ use crate::{
     budget::Limit,
     compile::{AgentSpec, Batch, Workflow},
     context::Context,
+    contract::runtime::Runtime,
     graph::TaskIx,
     plan::Plan,
     prompt::{self, MAX_DEPENDENCY_BYTES, MAX_FEEDBACK_BYTES},
@@ -81,10 +82,11 @@ pub fn bound(workflow: &Workflow, batch: &Batch, plan: &Plan, context: &Context)
         if ways == 0 {
             continue;
         }
-        bound.calls = bound.calls.saturating_add(attempts * ways);
+        let calls = attempts * ways * rounds(workflow, spec);
+        bound.calls = bound.calls.saturating_add(calls);
         // Whatever is unknown of one task of an agent is unknown of all.
         let part = bound.agents.entry(Arc::clone(&spec.name)).or_default();
-        part.calls = part.calls.saturating_add(attempts * ways);
+        part.calls = part.calls.saturating_add(calls);
         let Some(output) = limits(workflow, spec, &mut bound.unknown) else {
             continue;
         };
@@ -166,11 +168,26 @@ impl Against {
     }
 }
 
+/// Whether an agent's model may call tools.
+fn may_call(workflow: &Workflow, spec: &AgentSpec) -> bool {
+    let mut tools = workflow.tools.tools.iter();
+    tools.any(|it| it.bound && it.agents.iter().any(|agent| **agent == *spec.name))
+}
+
+/// How often a model is asked for one answer: once, and once after each round of calls.
+fn rounds(workflow: &Workflow, spec: &AgentSpec) -> u64 {
+    match spec.runtime {
+        Runtime::Openai {
+            max_tool_rounds, ..
+        } if may_call(workflow, spec) => u64::from(max_tool_rounds) + 1,
+        _ => 1,
+    }
+}
+
 /// The most tokens of one answer, if an agent's calls have a bound.
 fn limits(workflow: &Workflow, spec: &AgentSpec, unknown: &mut BTreeSet<String>) -> Option<u64> {
     let name = &spec.name;
-    let mut tools = workflow.tools.tools.iter();
-    if tools.any(|it| it.bound && it.agents.iter().any(|agent| **agent == **name)) {
+    if may_call(workflow, spec) {
         unknown.insert(format!("the model of `{name}` may call tools"));
         return None;
     }

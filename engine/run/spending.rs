@@ -26,6 +26,8 @@ use crate::{
 const NEWS: Duration = Duration::from_millis(200);
 /// A shorter wait for a rate is nothing to wonder at.
 const LONG: Duration = Duration::from_secs(5);
+/// Nor is a shorter wait that a provider asks for.
+const LONG_PAUSE: Duration = Duration::from_secs(1);
 /// As long as this the first call waits for a slot before that is told.
 const LONG_FOR_A_SLOT: Duration = Duration::from_secs(10);
 
@@ -188,11 +190,13 @@ impl Told {
             (self.of_pause, self.of_rate, self.of_slots) = (false, None, false);
             return None;
         }
-        if now.paused.is_some() {
+        if now.paused.is_some_and(|it| it >= LONG_PAUSE) {
             let is_news = !std::mem::replace(&mut self.of_pause, true);
             return is_news.then_some((None, now.paused));
         }
-        self.of_pause = false;
+        if now.paused.is_none() {
+            self.of_pause = false;
+        }
         let held_up = now.held_up?;
         let is_long = match held_up.until {
             Some(until) => until.saturating_sub(held_up.since) >= LONG,

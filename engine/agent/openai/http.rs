@@ -211,6 +211,27 @@ impl fmt::Display for HttpFailure {
 
 impl std::error::Error for HttpFailure {}
 
+/// Who could not be reached, and why. Of an address only its host and its port are shown.
+fn unreached(error: &reqwest::Error) -> String {
+    let url = error.url();
+    let host = url.and_then(|it| {
+        Some(format!(
+            " at {}:{}",
+            it.host_str()?,
+            it.port_or_known_default()?
+        ))
+    });
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    let host = host.unwrap_or_default();
+    format!(
+        "cannot reach the endpoint{host}: {}",
+        cut(&cause.to_string(), MAX_SAID)
+    )
+}
+
 /// What an error of the client means for the attempt. Its own text is not passed on: it may hold the address, or the answer.
 pub(super) fn rejection(error: &OpenAIError, secrets: &Secrets) -> Rejection {
     match error {
@@ -231,7 +252,7 @@ pub(super) fn rejection(error: &OpenAIError, secrets: &Secrets) -> Rejection {
             Rejection::new(Failure::Timeout, "the endpoint took too long")
         }
         OpenAIError::Reqwest(error) if error.is_connect() => {
-            Rejection::new(Failure::Connection, "cannot reach the endpoint")
+            Rejection::new(Failure::Connection, secrets.hide(&unreached(error)))
         }
         OpenAIError::Reqwest(_) => {
             Rejection::new(Failure::Connection, "the connection to the endpoint broke")

@@ -69,6 +69,8 @@ pub(super) struct Model {
     learnt: Arc<Learnt>,
     /// The key, and what else must not be shown.
     secrets: Secrets,
+    /// The variable without a key.
+    no_key: Option<String>,
     /// What the endpoint knows it by.
     pub(super) name: Arc<str>,
 }
@@ -108,8 +110,26 @@ impl Model {
             max_tool_rounds: settings.max_tool_rounds,
             learnt: known.of(url.as_str(), &name),
             secrets,
+            no_key: key.is_empty().then(|| variable(settings)),
             name,
         })
+    }
+
+    /// An endpoint on this machine may want no key; where it does, what is missing is named.
+    fn without_key(&self, rejection: Rejection) -> Rejection {
+        match &self.no_key {
+            Some(variable) if rejection.failure == Failure::Authentication => {
+                let message = format!(
+                    "{}; `{variable}`, which is to hold the key, is not set",
+                    rejection.message
+                );
+                Rejection {
+                    message,
+                    ..rejection
+                }
+            }
+            _ => rejection,
+        }
     }
 
     /// What its answers follow from that no request says.
@@ -205,7 +225,8 @@ impl Model {
             Some(answer) => answer,
             None => ask(plain).await,
         };
-        let answer = answer.map_err(|error| http::rejection(&error, &self.secrets))?;
+        let answer =
+            answer.map_err(|error| self.without_key(http::rejection(&error, &self.secrets)))?;
         let (heard, usage) = match self.api {
             Api::Chat => answer::read(&answer, &self.secrets),
             Api::Responses => responses::read(&answer, &self.secrets),
@@ -274,8 +295,13 @@ fn address(settings: &Settings<'_>, env: &Env) -> Result<Url, BuildError> {
     Ok(endpoint::address(&given, settings.allow_plain_http)?)
 }
 
+/// Where the key is.
+fn variable(settings: &Settings<'_>) -> String {
+    settings.api_key_env.unwrap_or("OPENAI_API_KEY").to_owned()
+}
+
 fn key(settings: &Settings<'_>, env: &Env, url: &Url) -> Result<String, BuildError> {
-    let variable = settings.api_key_env.unwrap_or("OPENAI_API_KEY").to_owned();
+    let variable = variable(settings);
     match env.text(&variable) {
         // The client takes for granted that a key can be a header.
         Some(key) if HeaderValue::from_str(&key).is_err() => Err(BuildError::BadKey { variable }),

@@ -445,7 +445,22 @@ async fn connections() {
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
     drop(listener);
     let answer = model(&url, json!({})).ask(testing::question()).await;
-    expect!["connection: cannot reach the endpoint"].assert_eq(&testing::show(&answer));
+    let host = url.trim_start_matches("http://").trim_end_matches("/v1");
+    let told = testing::show(&answer).replace(host, "HOST");
+    let told = told.split(" (os error").next().unwrap_or_default();
+    expect!["connection: cannot reach the endpoint at HOST: Connection refused"].assert_eq(told);
+}
+
+#[tokio::test]
+async fn a_key_that_is_refused_and_was_not_set_is_named() {
+    let refused = http("401 Unauthorized", r#"{"error": {"message": "no key"}}"#);
+    let (url, served) = endpoint(refused).await;
+    let runtime = json!({ "kind": "openai", "model": "m", "base_url": url, "api_key_env": "MINE" });
+    let env = Env::fixed([("OPENAI_API_KEY", KEY)]);
+    let agent = testing::agent(runtime, Path::new("."), &env).unwrap();
+    let answer = agent.ask(testing::question()).await;
+    expect!["authentication: the endpoint answered with status 401: no key; `MINE`, which is to hold the key, is not set"].assert_eq(&testing::show(&answer));
+    served.await.unwrap();
 }
 
 #[tokio::test]

@@ -329,6 +329,29 @@ async fn a_long_wait_for_a_limit_is_told_once() {
     .await;
     assert_eq!(waits, [], "nobody waits for long");
     assert_eq!(told("requests_per_minute: 5", 5, quick).await, []);
+    // The first call is refused, and asks the others to wait.
+    let asks_to_wait: Script = |_, number| match number {
+        0 => {
+            let refused = Rejection::new(Failure::RateLimited, "slow");
+            let retry_after = Some(SECOND * 7);
+            (
+                SECOND,
+                Err(Rejection {
+                    retry_after,
+                    ..refused
+                }),
+            )
+        }
+        _ => (SECOND, reply(used(1, 1))),
+    };
+    let waits = told("max_concurrency: 1", 3, asks_to_wait).await;
+    let of_provider: Vec<_> = waits.iter().map(|it| (it.0, it.1)).collect();
+    assert_eq!(of_provider, [(1, "-")], "once, as soon as it is known");
+    let waits = told("max_concurrency: 1", 3, |_, number| match number {
+        0 => (SECOND, rejected(Failure::RateLimited, Usage::default())),
+        _ => (SECOND, reply(used(1, 1))),
+    });
+    assert_eq!(waits.await, [], "less than a second is nothing to tell");
 }
 
 #[tokio::test(start_paused = true)]
