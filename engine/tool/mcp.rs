@@ -32,6 +32,7 @@ use tokio::{
     time::timeout,
 };
 
+use self::measured::Measured;
 use super::{MAX_BYTES, ToolError, Tools, printed::Printed, way::late};
 use crate::{
     child::{self, DRAIN, Ends, Group, Program, env::Env},
@@ -39,6 +40,8 @@ use crate::{
     endpoint::{self, Secrets},
     prompt::cut,
 };
+
+mod measured;
 
 /// The longest message of a server, in bytes: a result, each character as an escape.
 const MAX_MESSAGE: usize = 6 * MAX_BYTES;
@@ -86,6 +89,8 @@ struct Running {
     program: JoinSet<()>,
     /// Whether the last call came to no end in its time.
     is_late: AtomicBool,
+    /// How many of its messages were too long to be read.
+    too_long: watch::Receiver<usize>,
 }
 
 impl Tools {
@@ -178,8 +183,16 @@ impl Server {
         let running = self.ready(limit).await?;
         let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         let left = limit.saturating_sub(begun.elapsed());
+        let unread = unread(&running);
         // A call that is dropped is called off.
-        let result = timeout(left, running.service.peer().call_tool(request)).await;
+        let result = tokio::select! {
+            biased;
+            result = timeout(left, running.service.peer().call_tool(request)) => result,
+            () = unread => {
+                let most = MAX_MESSAGE;
+                return Err(self.error(format!("it sent a message of more than {most} bytes")));
+            }
+        };
         running.is_late.store(result.is_err(), Ordering::Relaxed);
         match result.map_err(|it| late(limit, &it))? {
             Ok(result) => self.result(result),
@@ -271,6 +284,7 @@ impl Server {
     async fn start(&self) -> Result<Running, ToolError> {
         let mut program = JoinSet::new();
         let (ends, mut ended) = watch::channel(None);
+        let (measured, too_long) = watch::channel(0);
         let name = Implementation::new("mozaiks", env!("CARGO_PKG_VERSION"));
         let client = ClientConfig::new(Default::default(), name);
         let service = match &self.way {
@@ -290,6 +304,7 @@ impl Server {
                 let (Some(stdin), Some(stdout)) = (stdin, stdout) else {
                     return Err(self.error("its program has no pipes".to_owned()));
                 };
+                let stdout = Measured::new(stdout, MAX_MESSAGE, measured);
                 let transport = AsyncRwTransport::new_client(stdout, stdin);
                 serve_client(client, transport.with_max_line_length(MAX_MESSAGE)).await
             }
@@ -310,6 +325,7 @@ impl Server {
             ended,
             program,
             is_late: AtomicBool::new(false),
+            too_long,
         };
         running.tools = self.tools(&running).await?;
         Ok(running)
@@ -400,6 +416,22 @@ async fn attend(mut group: Group, ends: watch::Sender<Option<String>>, printed: 
         "" => how,
         said => format!("{how}; it said: {said}"),
     }));
+}
+
+/// Waits for a message that is too long to be read, if it can only be the answer to the one who waits.
+fn unread(running: &Arc<Running>) -> impl Future<Output = ()> {
+    // Those who keep it for the next call, and who makes this one.
+    const ALONE: usize = 2;
+    let mut too_long = running.too_long.clone();
+    too_long.mark_unchanged();
+    async move {
+        while too_long.changed().await.is_ok() {
+            if Arc::strong_count(running) == ALONE {
+                return;
+            }
+        }
+        std::future::pending().await
+    }
 }
 
 /// What an error comes from: those around it name the parts of a library.

@@ -276,7 +276,7 @@ async fn servers_that_do_not_serve_are_told_of_in_time() {
         ],
         expect![[r#"
             say {"what": "sleep"}: error: no result within 2 seconds
-            say {"what": "endless"}: error: no result within 2 seconds
+            say {"what": "endless"}: error: the tool server `S`: it sent a message of more than 25165824 bytes
         "#]],
     )
     .await;
