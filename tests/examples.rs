@@ -3,12 +3,16 @@
 use std::fs;
 
 use expect_test::expect;
-use mozaiks::contract::{
-    orchestrator::{Limits, Orchestrator},
-    task_batches::DEFAULT_CONCURRENCY,
-    tools::{RESULT_BYTES, SECONDS},
+use mozaiks::{
+    contract::{
+        acmp::{DagLimits, Provider},
+        orchestrator::{Limits, Orchestrator},
+        task_batches::DEFAULT_CONCURRENCY,
+        tools::{RESULT_BYTES, SECONDS},
+    },
+    provide,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::harness::{Project, home, run_in};
 
@@ -166,7 +170,9 @@ agents:
 #[test]
 fn the_limits_of_the_readme_are_those_of_the_program() {
     let readme = fs::read_to_string(home().join("README.md")).expect("it is there");
-    let limits = Limits::default();
+    let (limits, dags) = (Limits::default(), DagLimits::default());
+    let provider = json!({ "name": "p", "endpoint": { "kind": "stdio", "argv": ["p"] }, "capabilities": ["c"] });
+    let provider: Provider = serde_json::from_value(provider).expect("it has all that is needed");
     let whole = |number: usize| {
         let digits: Vec<char> = number.to_string().chars().rev().collect();
         let groups = digits.chunks(3).map(|it| it.iter().collect::<String>());
@@ -189,6 +195,20 @@ fn the_limits_of_the_readme_are_those_of_the_program() {
             "limits.plan_repair_limit",
         ),
         (DEFAULT_CONCURRENCY.to_string(), "concurrency"),
+        (
+            format!(
+                "{}; {}; {}",
+                whole(dags.max_tasks),
+                whole(dags.max_edges),
+                whole(dags.max_depth)
+            ),
+            "limits.max_tasks`, `limits.max_edges`, `limits.max_depth`",
+        ),
+        (megabytes(dags.max_input_bytes), "limits.max_input_bytes"),
+        (
+            megabytes(provider.max_message_bytes),
+            "max_message_bytes` of the provider",
+        ),
         (format!("{} KB", RESULT_BYTES >> 10), "max_result_bytes"),
         (format!("{SECONDS} seconds"), "timeout_seconds` of the tool"),
     ] {
@@ -199,4 +219,15 @@ fn the_limits_of_the_readme_are_those_of_the_program() {
         let row = format!("| {most} | {name} |");
         assert!(readme.contains(&row), "{row}");
     }
+    let served = provide::Limits::default();
+    let sentence = format!(
+        "`provide` has at most {} connections, {} tasks at once and {} unfinished ones of a connection, gives each {} seconds, and remembers the last {} results, or {} of them.",
+        served.connections,
+        served.running,
+        whole(served.open),
+        served.timeout.as_secs(),
+        whole(served.remembered),
+        megabytes(served.remembered_bytes),
+    );
+    assert!(readme.contains(&sentence), "{sentence}");
 }
