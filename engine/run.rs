@@ -113,35 +113,7 @@ pub async fn workflow(
         run: Arc::clone(&start.id),
         workflow: Arc::clone(&workflow.name),
     });
-    let undone = start.log.undone();
-    let budget = (start.budget.or(workflow.budget), start.log.spent());
-    let spending = Spending::new(workflow, agents, budget, fastrand::u64(..));
-    let mut run = Run {
-        workflow,
-        agents,
-        id: start.id,
-        store: Store::new(start.folder),
-        aside: Aside::new(start.folder),
-        log: start.log,
-        tools: Arc::new(start.tools),
-        spending,
-        grace: start.grace,
-        withdrawals: start.withdrawals,
-        context: start.context,
-        given_plan: start.plan,
-        cancel,
-        turn: 0,
-        round: 0,
-        usage: undone,
-        used_by: BTreeMap::new(),
-        done: (0, 0),
-        ran: HashMap::new(),
-        batches: BTreeMap::new(),
-        last_answer: None,
-        called: BTreeSet::new(),
-        why: BTreeMap::new(),
-        failed_tools: Vec::new(),
-    };
+    let mut run = Run::new(workflow, agents, start, cancel);
     let Err(stop) = run.turns(hear).await;
     let (status, reason, faults) = run.judge(stop)?;
     run.end(status, hear).await?;
@@ -255,6 +227,46 @@ struct Spoken {
     /// The model that said it, if one did.
     model: Option<Arc<str>>,
     read: Option<How>,
+}
+
+impl<'a> Run<'a> {
+    /// A run in which nobody has spoken yet.
+    fn new(
+        workflow: &'a Workflow,
+        agents: &'a Agents,
+        start: Start<'a>,
+        cancel: &'a CancellationToken,
+    ) -> Run<'a> {
+        let undone = start.log.undone();
+        let budget = (start.budget.or(workflow.budget), start.log.spent());
+        let spending = Spending::new(workflow, agents, budget, fastrand::u64(..));
+        Run {
+            workflow,
+            agents,
+            id: start.id,
+            store: Store::new(start.folder),
+            aside: Aside::new(start.folder),
+            log: start.log,
+            tools: Arc::new(start.tools),
+            spending,
+            grace: start.grace,
+            withdrawals: start.withdrawals,
+            context: start.context,
+            given_plan: start.plan,
+            cancel,
+            turn: 0,
+            round: 0,
+            usage: undone,
+            used_by: BTreeMap::new(),
+            done: (0, 0),
+            ran: HashMap::new(),
+            batches: BTreeMap::new(),
+            last_answer: None,
+            called: BTreeSet::new(),
+            why: BTreeMap::new(),
+            failed_tools: Vec::new(),
+        }
+    }
 }
 
 impl Run<'_> {

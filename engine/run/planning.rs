@@ -1,18 +1,14 @@
 //! From a planner's answer to an accepted plan: the search for the task list, and the rounds of repair.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    path::Path,
-    sync::Arc,
-    time::Duration,
-};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::{Hear, Log, Run, Spoken, Stop, Store, aside::Aside, spending::Spending, turn};
+use super::{Hear, Log, Run, Spoken, Start, Stop, turn};
 use crate::{
-    agent::{Agents, Usage},
+    agent::Agents,
+    budget::Limit,
     compile::{Batch, Emits, Workflow, shapes_of},
     context::{Context, Json},
     contract::task_batches::{Rerun, SourceKind},
@@ -47,37 +43,19 @@ pub async fn ask_planner(
     tools: Tools,
     cancel: &CancellationToken,
 ) -> anyhow::Result<Planned> {
-    let mut run = Run {
-        workflow,
-        agents,
+    let start = Start {
         id: "plan".into(),
-        store: Store::new(Path::new("")),
-        aside: Aside::new(Path::new("")),
+        folder: Path::new(""),
+        context,
+        plan: None,
         log: Log::default(),
-        tools: Arc::new(tools),
-        spending: Spending::new(
-            workflow,
-            agents,
-            (workflow.budget, Usage::default()),
-            fastrand::u64(..),
-        ),
+        tools,
+        budget: Limit::default(),
         grace: Duration::ZERO,
         withdrawals: None,
-        context,
-        given_plan: None,
-        cancel,
-        turn: 1,
-        round: 0,
-        usage: Usage::default(),
-        used_by: BTreeMap::new(),
-        done: (0, 0),
-        ran: HashMap::new(),
-        batches: BTreeMap::new(),
-        last_answer: None,
-        called: BTreeSet::new(),
-        why: BTreeMap::new(),
-        failed_tools: Vec::new(),
     };
+    let mut run = Run::new(workflow, agents, start, cancel);
+    run.turn = 1;
     let mut hear = |_: &RunEvent| ();
     let planned = async {
         let mut spoken = run
