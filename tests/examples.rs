@@ -83,6 +83,11 @@ fn what_init_makes_is_without_a_mistake_and_runs_at_once() {
         let project = Project::new();
         let made = project.run(&["init", "Mine", "--template", template]);
         assert_eq!(made.code, 0, "{}", made.stderr);
+        assert!(
+            made.stderr.contains("the schemas for editors in "),
+            "{}",
+            made.stderr
+        );
         let checked = project.run(&["check", "Mine", "--strict"]);
         assert_eq!(checked.code, 0, "{}", checked.stderr);
         let ran = project.run(&["Mine", "--input", "Ann Bob", "--json"]);

@@ -88,8 +88,9 @@ pub(super) fn init(args: &args::Init) -> anyhow::Result<u8> {
     }
     writeln!(
         io::stderr(),
-        "made {}\nrun it:   mozaiks-run {name} --input \"anything\"\ncheck it: mozaiks-run check {name}",
-        folder.display()
+        "made {}, and the schemas for editors in {}\nrun it:   mozaiks-run {name} --input \"anything\"\ncheck it: mozaiks-run check {name}",
+        folder.display(),
+        schemas.display()
     )?;
     Ok(0)
 }
