@@ -96,6 +96,7 @@ pub struct Provider {
     limits: Limits,
     /// What each buyer has to show.
     token: Option<String>,
+    tell: Tell,
     tasks: Tasks,
     places: Arc<Places>,
     running: Semaphore,
@@ -109,7 +110,12 @@ pub struct Provider {
 struct Served {
     spec: AgentSpec,
     agent: Arc<dyn Agent>,
+    /// What a task takes.
+    price_cu: f64,
 }
+
+/// Tells whoever runs the provider, in a line, what its buyers are not told.
+pub type Tell = Box<dyn Fn(&str) + Send + Sync>;
 
 impl Provider {
     /// Serves the capabilities of a workflow's own agents.
@@ -119,11 +125,14 @@ impl Provider {
         tools: Tools,
         token: Option<String>,
         limits: Limits,
+        tell: Tell,
     ) -> Arc<Provider> {
+        let prices = &workflow.acmp.prices_cu;
         let served = workflow.capabilities.iter().map(|(capability, name)| {
             let served = Served {
                 spec: workflow.agents[&**name].clone(),
                 agent: Arc::clone(&agents[&**name]),
+                price_cu: prices.get(&**capability).map_or(0.0, |it| it.0),
             };
             (capability.clone(), served)
         });
@@ -138,6 +147,7 @@ impl Provider {
             running: Semaphore::new(limits.running),
             limits,
             token,
+            tell,
             max_output_bytes: workflow.limits.max_output_bytes,
             tools,
             workflow: workflow.name.to_string(),

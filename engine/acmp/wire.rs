@@ -88,10 +88,14 @@ impl Message {
         match (object.remove("method"), id) {
             (Some(Value::String(method)), None) => Ok(Message::Notification { method, params }),
             (Some(Value::String(method)), Some(id)) => match id {
-                Value::String(_) | Value::Number(_) | Value::Null => {
-                    Ok(Message::Request { id, method, params })
-                }
-                _ => Err(bad("an id is a text or a number")),
+                Value::String(_) | Value::Null => Ok(Message::Request { id, method, params }),
+                // Another number could not be given back as it came.
+                Value::Number(it) if it.is_i64() || it.is_u64() => Ok(Message::Request {
+                    id: Value::Number(it),
+                    method,
+                    params,
+                }),
+                _ => Err(bad("an id is a text or a whole number of 64 bits")),
             },
             (Some(_), _) => Err(bad("a method is a text")),
             (None, None) => Err(bad("a message has a `method` or an `id`")),

@@ -18,7 +18,7 @@ use crate::{
     dag::{self, Dag, Shapes, Terms},
     diagnostic::{Code, Diagnostic, File, Place},
     load::Project,
-    source::Source,
+    source::{Source, pointer},
     usage::Cost,
 };
 
@@ -120,7 +120,18 @@ impl Compiler<'_> {
                 capabilities.insert(capability.to_string(), agent.name.as_str().into());
             }
         }
-        with_those_of_providers(&mut capabilities, &self.bundle.acmp.value);
+        let part = &self.bundle.acmp;
+        for capability in part.value.prices_cu.keys() {
+            if !capabilities.contains_key(capability.as_str()) {
+                let message = format!("no agent here serves the capability `{capability}`");
+                let at = part.key_at(&pointer("/prices_cu", capability));
+                let diagnostic = Diagnostic::error(Code::NotServed, message).at(at);
+                let diagnostic = diagnostic.found(capability.as_str());
+                self.diagnostics
+                    .push(diagnostic.allowed(capabilities.keys()));
+            }
+        }
+        with_those_of_providers(&mut capabilities, &part.value);
         capabilities
     }
 

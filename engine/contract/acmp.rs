@@ -1,5 +1,7 @@
 //! `acmp.yaml`: how the DAGs of a workflow are carried out.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -40,7 +42,16 @@ pub struct Acmp {
     /// Who else may be asked. A capability that an agent of the workflow serves goes to that agent; any other to the first of these that serves it, and to the next where that one cannot.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub providers: Vec<Provider>,
+    /// What `mozaiks-run provide` takes for a task, in CU, by the capability that it asks for; for others, nothing. A task whose `max_price_cu` is less is refused.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub prices_cu: BTreeMap<Name, Cu>,
 }
+
+/// So many CU.
+#[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(inline)]
+pub struct Cu(#[schemars(range(min = 0))] pub f64);
 
 /// Somebody outside who serves capabilities, and is asked over ACMP.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
@@ -127,6 +138,7 @@ impl Default for Acmp {
             max_price_cu: None,
             limits: DagLimits::default(),
             providers: Vec::new(),
+            prices_cu: BTreeMap::new(),
         }
     }
 }

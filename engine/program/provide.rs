@@ -50,7 +50,11 @@ pub(super) fn provide(args: &args::Provide) -> anyhow::Result<u8> {
         Err(faults) => return refuse(&faults, &args.common),
     };
     let tools = super::tools(&workflow);
-    let provider = Provider::new(&workflow, &agents, tools, token, Limits::default());
+    let tell = Box::new(|line: &str| {
+        // There may be nobody any more who reads it.
+        let _ = writeln!(io::stderr(), "{line}");
+    });
+    let provider = Provider::new(&workflow, &agents, tools, token, Limits::default(), tell);
     let serving = on_runtime(|stop| async move {
         match args.listen {
             None => {

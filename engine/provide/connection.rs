@@ -8,7 +8,7 @@ use tokio::{sync::mpsc, task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Provider, inputs,
+    Provider,
     peers::Unsent,
     pieces::Pieces,
     places::Place,
@@ -165,9 +165,8 @@ fn invoke(
         return Err(Error::new(wire::INTERNAL, what).about(&id));
     }
     let bytes = params.to_string().len() + TASK;
-    let in_chunks = task.comes_in_chunks();
-    let entered = provider.tasks.enter(&id, bytes, in_chunks, place.peer());
-    let (coming, new) = entered.ok_or_else(|| inputs::full().about(&id))?;
+    let mark = task.mark(&provider.tasks);
+    let (coming, new) = provider.tasks.enter(&id, (bytes, mark), place.peer())?;
     if let Some(new) = new {
         tokio::spawn(carry_out(Arc::clone(provider), task, new));
     }

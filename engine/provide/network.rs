@@ -44,6 +44,8 @@ use crate::acmp::link;
 const GREETING: Duration = Duration::from_secs(10);
 /// How much of the head of a request is read, in bytes.
 const HEAD: usize = 16 << 10;
+/// What a token comes after, in capitals or not.
+const BEARER: &[u8] = b"Bearer ";
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
@@ -191,8 +193,11 @@ fn admit(provider: &Provider, headers: &HeaderMap) -> Result<(), StatusCode> {
         return Ok(());
     };
     let shown = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
-    let shown = shown.unwrap_or_default();
-    match subtle::ConstantTimeEq::ct_eq(shown, format!("Bearer {token}").as_bytes()).into() {
+    let (scheme, shown) = shown
+        .and_then(|it| it.split_at_checked(BEARER.len()))
+        .unwrap_or_default();
+    let is_it: bool = subtle::ConstantTimeEq::ct_eq(shown, token.as_bytes()).into();
+    match is_it && scheme.eq_ignore_ascii_case(BEARER) {
         true => Ok(()),
         false => Err(StatusCode::UNAUTHORIZED),
     }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    hash::{BuildHasher, Hash, RandomState},
     mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -11,7 +12,7 @@ use tokio::sync::watch;
 
 use super::{
     Limits,
-    inputs::{Early, Input, Room},
+    inputs::{self, Early, Input, Room},
     peers::Peer,
 };
 use crate::acmp::{
@@ -44,6 +45,22 @@ pub(super) struct Tasks {
     most_bytes: usize,
     /// How large one input may be.
     most_input_bytes: usize,
+    marks: RandomState,
+}
+
+/// What tells a task from another one that is given the same id.
+#[derive(Clone, Copy)]
+pub(super) struct Mark {
+    what: u64,
+    /// Unless it comes in chunks.
+    input: Option<u64>,
+}
+
+impl Mark {
+    fn is_of_another(self, other: Mark) -> bool {
+        let inputs = self.input.zip(other.input);
+        self.what != other.what || inputs.is_some_and(|(one, other)| one != other)
+    }
 }
 
 struct Known {
@@ -60,6 +77,7 @@ struct Task {
     done: Arc<watch::Sender<Option<Done>>>,
     stop: watch::Sender<Option<Error>>,
     bytes: usize,
+    mark: Mark,
     peer: Arc<Peer>,
     /// As long as it is under way, if it comes in chunks.
     input: Option<Input>,
@@ -142,6 +160,15 @@ impl Tasks {
             most: limits.remembered,
             most_bytes: limits.remembered_bytes,
             most_input_bytes: limits.message_bytes,
+            marks: RandomState::new(),
+        }
+    }
+
+    /// The mark of a task that is this, and has this input, unless that comes in chunks.
+    pub(super) fn mark(&self, what: impl Hash, input: Option<&Value>) -> Mark {
+        Mark {
+            what: self.marks.hash_one(what),
+            input: input.map(|it| self.marks.hash_one(it)),
         }
     }
 
@@ -151,24 +178,31 @@ impl Tasks {
     }
 
     /// What is to come of a task of so many bytes, whose input may come in chunks besides. If it is new, whoever asked has to carry it out.
-    /// None if there is no room for it, or none for more from there.
+    ///
+    /// # Errors
+    /// There is no room for it, or none for more from there; or the id is another task's.
     pub(super) fn enter(
         &self,
         id: &str,
-        bytes: usize,
-        in_chunks: bool,
+        (bytes, mark): (usize, Mark),
         peer: &Arc<Peer>,
-    ) -> Option<(Coming, Option<New>)> {
+    ) -> Result<(Coming, Option<New>), Error> {
+        let in_chunks = mark.input.is_none();
+        let full = || inputs::full().about(id);
         let mut known = self.known();
         let Known {
             tasks, room, early, ..
         } = &mut *known;
         if let Some(task) = tasks.get(id) {
+            if mark.is_of_another(task.mark) {
+                let what = "`task_id` was given to a task with another capability or input";
+                return Err(Error::new(wire::BAD_PARAMS, what).about(id));
+            }
             if let Some(input) = task.input.as_ref().filter(|it| in_chunks && it.is_of(peer)) {
                 // Whoever asks again sends it again, from the first chunk on.
                 input.chunks.rewind();
             }
-            return Some((task.coming(), None));
+            return Ok((task.coming(), None));
         }
         let came = early.take(id, peer, room);
         let input = match came {
@@ -176,20 +210,24 @@ impl Tasks {
                 came.leave(room);
                 None
             }
-            None if in_chunks => Some(Input::new(id, self.most_input_bytes, peer, room)?),
+            None if in_chunks => {
+                let input = Input::new(id, self.most_input_bytes, peer, room);
+                Some(input.ok_or_else(full)?)
+            }
             came => came,
         };
         if !room.take(bytes, peer) {
             if let Some(input) = input {
                 input.leave(room);
             }
-            return None;
+            return Err(full());
         }
         let broken = input.as_ref().and_then(Input::broken);
         let mut task = Task {
             done: Arc::default(),
             stop: watch::Sender::default(),
             bytes,
+            mark,
             peer: Arc::clone(peer),
             input,
         };
@@ -204,7 +242,7 @@ impl Tasks {
         }
         let coming = task.coming();
         tasks.insert(id.to_owned(), task);
-        Some((coming, Some(new)))
+        Ok((coming, Some(new)))
     }
 
     /// Takes a chunk of an input from somebody.

@@ -70,6 +70,7 @@ impl Serving {
             Tools::default(),
             None,
             limits,
+            Box::new(|_| ()),
         );
         Serving { provider, asked }
     }

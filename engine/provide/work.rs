@@ -5,7 +5,10 @@ use std::{mem, sync::Arc, time::Duration};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{Provider, Served, tasks::Outcome};
+use super::{
+    Provider, Served,
+    tasks::{Mark, Outcome, Tasks},
+};
 use crate::{
     accept::{self, Failure, Rejection},
     acmp::{
@@ -62,6 +65,18 @@ impl Task {
                 return refuse(wire::PROOF_UNSUPPORTED, what);
             }
         };
+        if let Some(what) = wrong(params) {
+            return refuse(wire::BAD_PARAMS, what);
+        }
+        let price = provider.served[capability].price_cu;
+        if params["max_price_cu"].as_f64().is_some_and(|it| it < price) {
+            let what = format!("`{}` takes {price} CU", prompt::cut(capability, 200));
+            let data = json!({ "task_id": id, "min_price_cu": price, "detail": what });
+            return Err(Error {
+                data,
+                ..Error::new(wire::BUDGET_EXCEEDED, what)
+            });
+        }
         let (timeout, most) = (params["timeout_ms"].as_u64(), provider.limits.timeout);
         Ok(Task {
             id: id.to_owned(),
@@ -78,8 +93,10 @@ impl Task {
         &self.id
     }
 
-    pub(super) fn comes_in_chunks(&self) -> bool {
-        self.in_chunks
+    /// What tells it from another task that is given its id.
+    pub(super) fn mark(&self, tasks: &Tasks) -> Mark {
+        let what = (&self.capability, &self.output_type, self.proof);
+        tasks.mark(what, (!self.in_chunks).then_some(&self.input))
     }
 
     /// Waits until its input is whole. Nobody is asked before.
@@ -100,7 +117,14 @@ impl Task {
         let _slot = slot.expect("the slots are never closed");
         let served = &provider.served[&self.capability];
         let mut request = self.request(provider, served);
-        let failed = |it: Rejection| Error::new(code(&it), it.to_string()).about(&self.id);
+        let failed = |it: Rejection| {
+            let id = prompt::cut(&self.id, 100);
+            (provider.tell)(&format!(
+                "task {id:?} of `{}` failed: {it}",
+                self.capability
+            ));
+            said(&it).about(&self.id)
+        };
         self.rewrite(provider, served, &mut request)
             .await
             .map_err(failed)?;
@@ -122,7 +146,7 @@ impl Task {
             "task_id": self.id,
             "output": output.value,
             "tokens_used": used,
-            "cost_cu": 0.0,
+            "cost_cu": served.price_cu,
         });
         if self.proof {
             let hash = proof::result_hash(&result["output"]);
@@ -238,10 +262,40 @@ impl Task {
     }
 }
 
-/// What a buyer is told of a failure.
-fn code(rejection: &Rejection) -> i64 {
-    match rejection.failure {
+/// What a buyer is told of a failure. How it came about may tell more of this machine than concerns them.
+fn said(rejection: &Rejection) -> Error {
+    let failure = rejection.failure;
+    let code = match failure {
         Failure::Timeout | Failure::IdleTimeout => wire::TIMEOUT,
         _ => wire::INTERNAL,
-    }
+    };
+    Error::new(code, format!("{}: {}", failure.as_str(), failure.meaning()))
+}
+
+/// What is wrong with the params that a task may have besides, if anything is.
+fn wrong(params: &Value) -> Option<&'static str> {
+    let is = |name: &str, fits: fn(&Value) -> bool| {
+        let value = &params[name];
+        value.is_null() || fits(value)
+    };
+    let rules = [
+        (
+            is("timeout_ms", |it| it.as_u64().is_some_and(|it| it > 0)),
+            "`timeout_ms` is a whole number above 0",
+        ),
+        (
+            is("max_price_cu", |it| it.as_f64().is_some_and(|it| it >= 0.0)),
+            "`max_price_cu` is a number that is not negative",
+        ),
+        (
+            is("output_type", Value::is_string),
+            "`output_type` is a text",
+        ),
+        (is("stream", Value::is_boolean), "`stream` is true or false"),
+        (
+            is("input_stream", Value::is_boolean),
+            "`input_stream` is true or false",
+        ),
+    ];
+    rules.into_iter().find(|it| !it.0).map(|it| it.1)
 }

@@ -11,6 +11,10 @@ fn done(bytes: usize) -> Done {
     }
 }
 
+fn mark(tasks: &Tasks) -> Mark {
+    tasks.mark("what", Some(&json!("input")))
+}
+
 fn shown(coming: &Coming) -> Option<Result<Value, String>> {
     let shown = coming.shown(|it| it.outcome.clone());
     let shown = shown.and_then(|it| it).map_err(|it| it.message);
@@ -25,7 +29,12 @@ fn what_is_not_taken_is_not_kept_for_ever() {
     };
     let (tasks, peers) = (Tasks::new(&limits), Peers::new(&limits));
     let peer = peers.at(Ipv4Addr::LOCALHOST.into());
-    let mut enter = |id: &str| tasks.enter(id, 1, false, &peer).expect("there is room").0;
+    let mut enter = |id: &str| {
+        tasks
+            .enter(id, (1, mark(&tasks)), &peer)
+            .expect("there is room")
+            .0
+    };
     let [a, b] = ["a", "b"].map(&mut enter);
     assert_eq!(shown(&a), None);
     tasks.end("a", done(50));
@@ -43,7 +52,11 @@ async fn a_task_is_stopped_for_those_who_wait_and_not_for_those_who_come_later()
     let limits = Limits::default();
     let (tasks, peers) = (Tasks::new(&limits), Peers::new(&limits));
     let peer = peers.at(Ipv4Addr::LOCALHOST.into());
-    let enter = |id: &str| tasks.enter(id, 1, false, &peer).expect("there is room");
+    let enter = |id: &str| {
+        tasks
+            .enter(id, (1, mark(&tasks)), &peer)
+            .expect("there is room")
+    };
     let cancelled = Some(Err("it was cancelled".to_owned()));
     let (_, new) = enter("under way");
     tasks.cancel("under way", &peer);
@@ -67,11 +80,36 @@ fn tasks_from_one_address_leave_room_for_those_from_others() {
     };
     let (tasks, peers) = (Tasks::new(&limits), Peers::new(&limits));
     let [here, there] = [1, 2].map(|it| peers.at(Ipv4Addr::new(192, 0, 2, it).into()));
-    let enters = |id: &str, bytes: usize, peer| tasks.enter(id, bytes, false, peer).is_some();
+    let enters =
+        |id: &str, bytes: usize, peer| tasks.enter(id, (bytes, mark(&tasks)), peer).is_ok();
     assert!(enters("a", 60, &here) && !enters("b", 11, &here) && enters("b", 10, &here));
     assert!(!enters("c", 11, &there) && enters("c", 10, &there));
     // What is known already needs no room.
     assert!(enters("a", 60, &there));
     tasks.end("a", done(1));
     assert!(enters("d", 60, &here));
+}
+
+#[test]
+fn an_id_is_of_one_task() {
+    let limits = Limits::default();
+    let (tasks, peers) = (Tasks::new(&limits), Peers::new(&limits));
+    let peer = peers.at(Ipv4Addr::LOCALHOST.into());
+    let (one, other) = (json!({ "a": 1, "b": 2 }), json!({ "a": 1, "b": 3 }));
+    let enters = |what: &str, input: Option<&Value>| {
+        let entered = tasks.enter("t", (1, tasks.mark(what, input)), &peer);
+        entered.map(|it| it.1.is_some()).map_err(|it| it.code)
+    };
+    assert_eq!(enters("x", Some(&one)), Ok(true));
+    for is_done in [false, true] {
+        if is_done {
+            tasks.end("t", done(1));
+        }
+        assert_eq!(enters("x", Some(&json!({ "b": 2, "a": 1 }))), Ok(false));
+        // What comes in chunks may be the same.
+        assert_eq!(enters("x", None), Ok(false));
+        assert_eq!(enters("x", Some(&other)), Err(wire::BAD_PARAMS));
+        assert_eq!(enters("y", Some(&one)), Err(wire::BAD_PARAMS));
+        assert_eq!(enters("y", None), Err(wire::BAD_PARAMS));
+    }
 }

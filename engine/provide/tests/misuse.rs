@@ -86,6 +86,7 @@ async fn chunks_that_are_wrong_fail_their_task_and_leave_nothing() {
             if *name == "nothing" {
                 more["timeout_ms"] = json!(5000);
             }
+            let again = more.clone();
             if !early {
                 buyer.ask(1, &task, more.clone()).await;
             }
@@ -105,7 +106,7 @@ async fn chunks_that_are_wrong_fail_their_task_and_leave_nothing() {
             }
             assert_eq!(buyer.outcome(1).await, *expected, "{ix} {task}");
             // Who asks again hears it again.
-            buyer.ask(2, &task, in_chunks()).await;
+            buyer.ask(2, &task, again).await;
             assert_eq!(buyer.outcome(2).await, *expected, "{ix} {task}");
         }
         // Nobody was asked but the one whose input was whole at first.
@@ -212,12 +213,12 @@ async fn a_task_that_has_not_begun_is_gone_with_those_who_wait_for_it() {
     // One that has begun goes on.
     let mut more = in_chunks();
     more["capability"] = json!("sleep");
-    third.ask(4, "v", more).await;
+    third.ask(4, "v", more.clone()).await;
     third.chunk("v", 0, "x", true).await;
     settled().await;
     drop(third);
     let mut fourth = serving.buyer(1);
-    fourth.ask(1, "v", in_chunks()).await;
+    fourth.ask(1, "v", more).await;
     settled().await;
     fourth.cancel("v").await;
     assert_eq!(fourth.outcome(1).await, "-33004 it was cancelled");
