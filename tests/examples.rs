@@ -226,7 +226,7 @@ fn the_limits_of_the_readme_are_those_of_the_program() {
     }
     let served = provide::Limits::default();
     let sentence = format!(
-        "`provide` has at most {} connections, {} tasks at once and {} unfinished ones of a connection, gives each {} seconds, and remembers the last {} results, or {} of them.",
+        "`provide` has at most {} connections, {} tasks at once and {} unfinished ones of a connection, gives each as long as its buyer waits and {} seconds at most, and remembers the last {} results, or {} of them.",
         served.connections,
         served.running,
         whole(served.open),

@@ -12,7 +12,7 @@ use super::{
     peers::Unsent,
     pieces::Pieces,
     places::Place,
-    tasks::{Coming, Done, New, Outcome},
+    tasks::{Coming, Done, New, Outcome, Until, Wanted},
     work::Task,
 };
 use crate::acmp::{
@@ -164,9 +164,12 @@ fn invoke(
         let what = format!("this connection has {open} tasks open");
         return Err(Error::new(wire::INTERNAL, what).about(&id));
     }
-    let bytes = params.to_string().len() + TASK;
-    let mark = task.mark(&provider.tasks);
-    let (coming, new) = provider.tasks.enter(&id, (bytes, mark), place.peer())?;
+    let wanted = Wanted {
+        bytes: params.to_string().len() + TASK,
+        mark: task.mark(&provider.tasks),
+        until: task.until(),
+    };
+    let (coming, new) = provider.tasks.enter(&id, wanted, place.peer())?;
     if let Some(new) = new {
         tokio::spawn(carry_out(Arc::clone(provider), task, new));
     }
@@ -175,10 +178,15 @@ fn invoke(
 
 async fn carry_out(provider: Arc<Provider>, mut task: Task, new: New) {
     let id = task.id().to_owned();
+    let passed = |it: &Until| it.clone().passed();
+    let late = |what| Error::new(wire::TIMEOUT, what).about(&id);
     let carried_out = async {
         if let Some(input) = &new.input {
             tokio::select! {
-                come = task.take_in(input) => come?,
+                () = task.take_in(input) => (),
+                () = passed(&new.until) => {
+                    return Err(late("its input came to no end in time"));
+                }
                 () = provider.tasks.leave(&id, &new.buyers) => return Ok(None),
             }
         }
@@ -188,10 +196,12 @@ async fn carry_out(provider: Arc<Provider>, mut task: Task, new: New) {
     };
     let carried_out = AssertUnwindSafe(carried_out).catch_unwind();
     let outcome = tokio::select! {
+        biased;
         outcome = carried_out => outcome.unwrap_or_else(|_| {
             Err(Error::new(wire::INTERNAL, "it broke inside the provider").about(&id))
         }),
         why = new.stopped.wait() => Err(why),
+        () = passed(&new.until) => Err(late("nobody waits for it any more")),
     };
     let Some(outcome) = outcome.transpose() else {
         return;

@@ -8,7 +8,10 @@ use std::{
 };
 
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until, timeout_at},
+};
 
 use super::{
     Limits,
@@ -35,6 +38,10 @@ pub(super) struct Coming {
     stopped: Stopped,
 }
 
+/// When the last of its buyers waits for a task no longer.
+#[derive(Clone)]
+pub(super) struct Until(watch::Receiver<Instant>);
+
 /// Why a task was stopped, if it was.
 pub(super) struct Stopped(watch::Receiver<Option<Error>>);
 
@@ -46,6 +53,15 @@ pub(super) struct Tasks {
     /// How large one input may be.
     most_input_bytes: usize,
     marks: RandomState,
+}
+
+/// A task that a buyer asks for.
+pub(super) struct Wanted {
+    /// How large it is.
+    pub(super) bytes: usize,
+    pub(super) mark: Mark,
+    /// When its buyer waits for it no longer.
+    pub(super) until: Instant,
 }
 
 /// What tells a task from another one that is given the same id.
@@ -76,6 +92,7 @@ struct Known {
 struct Task {
     done: Arc<watch::Sender<Option<Done>>>,
     stop: watch::Sender<Option<Error>>,
+    until: watch::Sender<Instant>,
     bytes: usize,
     mark: Mark,
     peer: Arc<Peer>,
@@ -86,6 +103,7 @@ struct Task {
 /// A task that nobody has asked for before.
 pub(super) struct New {
     pub(super) stopped: Stopped,
+    pub(super) until: Until,
     pub(super) peer: Arc<Peer>,
     /// Its input, if that comes in chunks.
     pub(super) input: Option<Arc<Chunks>>,
@@ -110,6 +128,20 @@ impl Coming {
         let done = self.done.borrow();
         let lost = || Error::new(wire::INTERNAL, "it is lost");
         done.as_ref().map(show).ok_or_else(lost)
+    }
+}
+
+impl Until {
+    /// Waits until then. Whoever asks for the task meanwhile waits longer.
+    pub(super) async fn passed(mut self) {
+        loop {
+            let until = *self.0.borrow_and_update();
+            match timeout_at(until, self.0.changed()).await {
+                Ok(Ok(())) => (),
+                Ok(Err(_)) => return sleep_until(until).await,
+                Err(_) => return,
+            }
+        }
     }
 }
 
@@ -177,16 +209,17 @@ impl Tasks {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is to come of a task of so many bytes, whose input may come in chunks besides. If it is new, whoever asked has to carry it out.
+    /// What is to come of a task. If it is new, whoever asked has to carry it out.
     ///
     /// # Errors
     /// There is no room for it, or none for more from there; or the id is another task's.
     pub(super) fn enter(
         &self,
         id: &str,
-        (bytes, mark): (usize, Mark),
+        wanted: Wanted,
         peer: &Arc<Peer>,
     ) -> Result<(Coming, Option<New>), Error> {
+        let Wanted { bytes, mark, until } = wanted;
         let in_chunks = mark.input.is_none();
         let full = || inputs::full().about(id);
         let mut known = self.known();
@@ -202,6 +235,11 @@ impl Tasks {
                 // Whoever asks again sends it again, from the first chunk on.
                 input.chunks.rewind();
             }
+            task.until.send_if_modified(|it| {
+                let is_later = until > *it;
+                *it = until.max(*it);
+                is_later
+            });
             return Ok((task.coming(), None));
         }
         let came = early.take(id, peer, room);
@@ -226,6 +264,7 @@ impl Tasks {
         let mut task = Task {
             done: Arc::default(),
             stop: watch::Sender::default(),
+            until: watch::Sender::new(until),
             bytes,
             mark,
             peer: Arc::clone(peer),
@@ -233,6 +272,7 @@ impl Tasks {
         };
         let new = New {
             stopped: Stopped(task.stop.subscribe()),
+            until: Until(task.until.subscribe()),
             peer: Arc::clone(peer),
             input: task.input.as_ref().map(|it| Arc::clone(&it.chunks)),
             buyers: Buyers(Arc::clone(&task.done)),

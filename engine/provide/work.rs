@@ -3,7 +3,7 @@
 use std::{mem, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::{
     Provider, Served,
@@ -93,6 +93,11 @@ impl Task {
         &self.id
     }
 
+    /// When its buyer waits for it no longer, if it is asked for now.
+    pub(super) fn until(&self) -> Instant {
+        Instant::now() + self.timeout
+    }
+
     /// What tells it from another task that is given its id.
     pub(super) fn mark(&self, tasks: &Tasks) -> Mark {
         let what = (&self.capability, &self.output_type, self.proof);
@@ -100,15 +105,9 @@ impl Task {
     }
 
     /// Waits until its input is whole. Nobody is asked before.
-    ///
-    /// # Errors
-    /// That takes longer than its buyer waits for the task.
-    pub(super) async fn take_in(&mut self, chunks: &Chunks) -> Result<(), Error> {
+    pub(super) async fn take_in(&mut self, chunks: &Chunks) {
         let head = Chunk::new(&self.input, false);
-        let all = timeout(self.timeout, chunks.all(head.as_ref())).await;
-        let late = |_| Error::new(wire::TIMEOUT, "its input came to no end in time");
-        self.input = all.map_err(|it| late(it).about(&self.id))?;
-        Ok(())
+        self.input = chunks.all(head.as_ref()).await;
     }
 
     /// Asks the agent that serves it.

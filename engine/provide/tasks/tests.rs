@@ -11,6 +11,11 @@ fn done(bytes: usize) -> Done {
     }
 }
 
+fn wanted(bytes: usize, mark: Mark) -> Wanted {
+    let until = Instant::now();
+    Wanted { bytes, mark, until }
+}
+
 fn mark(tasks: &Tasks) -> Mark {
     tasks.mark("what", Some(&json!("input")))
 }
@@ -31,7 +36,7 @@ fn what_is_not_taken_is_not_kept_for_ever() {
     let peer = peers.at(Ipv4Addr::LOCALHOST.into());
     let mut enter = |id: &str| {
         tasks
-            .enter(id, (1, mark(&tasks)), &peer)
+            .enter(id, wanted(1, mark(&tasks)), &peer)
             .expect("there is room")
             .0
     };
@@ -54,7 +59,7 @@ async fn a_task_is_stopped_for_those_who_wait_and_not_for_those_who_come_later()
     let peer = peers.at(Ipv4Addr::LOCALHOST.into());
     let enter = |id: &str| {
         tasks
-            .enter(id, (1, mark(&tasks)), &peer)
+            .enter(id, wanted(1, mark(&tasks)), &peer)
             .expect("there is room")
     };
     let cancelled = Some(Err("it was cancelled".to_owned()));
@@ -81,7 +86,7 @@ fn tasks_from_one_address_leave_room_for_those_from_others() {
     let (tasks, peers) = (Tasks::new(&limits), Peers::new(&limits));
     let [here, there] = [1, 2].map(|it| peers.at(Ipv4Addr::new(192, 0, 2, it).into()));
     let enters =
-        |id: &str, bytes: usize, peer| tasks.enter(id, (bytes, mark(&tasks)), peer).is_ok();
+        |id: &str, bytes: usize, peer| tasks.enter(id, wanted(bytes, mark(&tasks)), peer).is_ok();
     assert!(enters("a", 60, &here) && !enters("b", 11, &here) && enters("b", 10, &here));
     assert!(!enters("c", 11, &there) && enters("c", 10, &there));
     // What is known already needs no room.
@@ -97,7 +102,7 @@ fn an_id_is_of_one_task() {
     let peer = peers.at(Ipv4Addr::LOCALHOST.into());
     let (one, other) = (json!({ "a": 1, "b": 2 }), json!({ "a": 1, "b": 3 }));
     let enters = |what: &str, input: Option<&Value>| {
-        let entered = tasks.enter("t", (1, tasks.mark(what, input)), &peer);
+        let entered = tasks.enter("t", wanted(1, tasks.mark(what, input)), &peer);
         entered.map(|it| it.1.is_some()).map_err(|it| it.code)
     };
     assert_eq!(enters("x", Some(&one)), Ok(true));

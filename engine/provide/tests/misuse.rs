@@ -252,3 +252,41 @@ async fn tasks_that_wait_for_their_inputs_are_not_for_nothing() {
     other.chunk("mine", 0, "mine", true).await;
     assert_eq!(other.outcome(1).await, "mine");
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_waits_for_any_more_is_not_carried_out() {
+    let limits = Limits {
+        running: 1,
+        ..Limits::default()
+    };
+    let serving = Serving::new(limits);
+    let [mut buyer, mut other] = [1, 2].map(|it| serving.buyer(it));
+    let input = json!({ "type": "text", "data": "hi" });
+    let sleep = |timeout_ms: u32| json!({ "capability": "sleep", "timeout_ms": timeout_ms, "input": input });
+    let begun = tokio::time::Instant::now();
+    buyer.ask(1, "long", sleep(1000)).await;
+    settled().await;
+    // It waits for the other one, and its buyer for half a second.
+    let short = json!({ "timeout_ms": 500, "input": input });
+    buyer.ask(2, "short", short).await;
+    let over = "-33003 nobody waits for it any more";
+    assert_eq!(buyer.outcome(2).await, over);
+    assert_eq!(begun.elapsed().as_millis() / 100, 5);
+    // Who asks for the long one meanwhile has the time that they ask for.
+    other.ask(1, "long", sleep(1000)).await;
+    assert_eq!(buyer.outcome(1).await, over);
+    assert_eq!(other.outcome(1).await, over);
+    assert_eq!(begun.elapsed().as_millis() / 100, 15);
+    assert_eq!(serving.asked(), 1, "the short one was never carried out");
+    // There is a slot again.
+    drop((buyer, other));
+    let mut third = serving.buyer(1);
+    third
+        .ask(
+            1,
+            "next",
+            json!({ "input": { "type": "text", "data": "hi" } }),
+        )
+        .await;
+    assert_eq!(third.outcome(1).await, "hi");
+}
