@@ -222,13 +222,34 @@ impl Drop for Given {
 }
 
 impl UnderWay {
-    /// What an answer of so many bytes is to be counted as. Where there is a budget, what nobody says is estimated.
+    /// What an answer of so many bytes is to be counted as. What the endpoint does not say of it is estimated.
     fn counted(&self, used: Usage, answer: usize) -> Usage {
-        let used = match used.tokens() {
-            0 if self.meter.purse.ledger().is_limited() => self.estimated(answer),
-            _ => used,
+        let used = match self.is_bought() {
+            true => self.with_what_is_missing(used, answer),
+            false => used,
         };
         self.meter.priced(self.way, used)
+    }
+
+    /// Whether somebody is paid for it: not in a replayed run, where only a budget makes it count as if.
+    fn is_bought(&self) -> bool {
+        let way = self.meter.ways.get(self.way);
+        way.is_some_and(|it| it.gate.is_some()) || self.meter.purse.ledger().is_limited()
+    }
+
+    /// Where an endpoint says that a question, or an answer, has no tokens at all, it does not know.
+    fn with_what_is_missing(&self, used: Usage, answer: usize) -> Usage {
+        let estimate = self.estimated(answer);
+        let of = |said: u64, estimate: u64| if said == 0 { estimate } else { said };
+        let all = Usage {
+            input_tokens: of(used.input_tokens, estimate.input_tokens),
+            output_tokens: of(used.output_tokens, estimate.output_tokens),
+            ..used
+        };
+        Usage {
+            estimated: used.estimated || all != used,
+            ..all
+        }
     }
 
     /// What a call is to be counted as that came to no end. Of an answer that had begun it is known that somebody

@@ -227,11 +227,44 @@ async fn what_nobody_says_is_estimated() {
         (sum.input_tokens, sum.output_tokens),
         (90 * (answers + late), 10 * answers)
     );
-    // Where there is no budget, nothing is made up.
-    let spending = spending(Limit::default(), 0);
-    let model = Model::new(0, says);
-    let answer = spending.meter("A").ask(&model, question(100)).await;
-    assert_eq!(answer.map(|it| it.usage).ok(), Some(Usage::default()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_answer_used_is_estimated_without_a_budget_as_well() {
+    let estimated = |input, output| Usage {
+        estimated: true,
+        ..used(input, output)
+    };
+    // What is said, or the half of it that can be true, and what is counted.
+    let cases: [(Script, Usage); 6] = [
+        (|_, _| (SECOND, reply(used(0, 0))), estimated(90, 10)),
+        (|_, _| (SECOND, reply(used(7, 0))), estimated(7, 10)),
+        (|_, _| (SECOND, reply(used(0, 7))), estimated(90, 7)),
+        (|_, _| (SECOND, reply(used(7, 7))), used(7, 7)),
+        (
+            |_, _| (SECOND, rejected(Failure::Truncated, used(0, 0))),
+            estimated(90, 0),
+        ),
+        // It was no answer.
+        (
+            |_, _| (SECOND, rejected(Failure::Overloaded, used(0, 0))),
+            used(0, 0),
+        ),
+    ];
+    for (says, expected) in cases {
+        let spending = spending(Limit::default(), 0);
+        let model = Model::new(0, says);
+        let answer = spending.meter("A").ask(&model, question(100)).await;
+        let usage = answer.map_or_else(|it| it.usage, |it| it.usage);
+        assert_eq!(usage.cost.is_some(), usage.tokens() > 0);
+        assert_eq!(
+            Usage {
+                cost: None,
+                ..usage
+            },
+            expected
+        );
+    }
 }
 
 #[tokio::test(start_paused = true)]
