@@ -114,9 +114,19 @@ pub enum Answer {
     Never,
 }
 
+impl Hold {
+    pub fn share(&self) -> Share {
+        self.0
+    }
+}
+
 /// What is reserved for a call under way. It is to be given back with [`Ledger::settle`].
 #[derive(Debug, PartialEq, Eq)]
-pub struct Hold {
+pub struct Hold(Share);
+
+/// How much is reserved for a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
     amount: Amount,
     /// The batch that it was made in.
     batch: Option<u64>,
@@ -207,16 +217,25 @@ impl Ledger {
         let accounts = self.accounts_mut();
         accounts.for_each(|it| it.reserved = it.reserved.plus(amount));
         let batch = self.batch.as_ref().map(|it| it.0);
-        Answer::Go(Hold { amount, batch })
+        Answer::Go(Hold(Share { amount, batch }))
+    }
+
+    /// Whose budget cannot bear a call that has such a share and has used so much: not even half of it is left.
+    pub fn is_far_beyond(&self, share: Share, used: Amount) -> Option<&str> {
+        let batch = self.batch.iter();
+        let batch = batch.filter(|(number, _)| Some(*number) == share.batch);
+        let mut accounts = batch.map(|(_, account)| account).chain([&self.run]);
+        let account = accounts.find(|it| it.is_far_beyond(share.amount, used));
+        account.map(|it| &*it.whose)
     }
 
     /// A call has ended, and used so much.
-    pub fn settle(&mut self, hold: Hold, used: Amount) {
+    pub fn settle(&mut self, Hold(share): Hold, used: Amount) {
         let batch = self.batch.iter_mut();
-        let batch = batch.filter(|(number, _)| Some(*number) == hold.batch);
+        let batch = batch.filter(|(number, _)| Some(*number) == share.batch);
         let batch = batch.map(|(_, account)| account);
         for account in batch.chain([&mut self.run]) {
-            account.reserved = account.reserved.minus(hold.amount);
+            account.reserved = account.reserved.minus(share.amount);
             account.spent = account.spent.plus(used);
             account.note_warning();
         }
@@ -277,6 +296,15 @@ impl Account {
         Some(Message(format!(
             "the budget of {whose} is reached: {used}{next}"
         )))
+    }
+
+    /// Whether half of what a call used is more than there is left for it.
+    fn is_far_beyond(&self, share: Amount, used: Amount) -> bool {
+        let others = self.spent.plus(self.reserved.minus(share));
+        let tokens = |limit: u64| used.tokens / 2 > limit.saturating_sub(others.tokens);
+        let cost =
+            |limit: Cost| used.cost > limit.minus(others.cost).plus(limit.minus(others.cost));
+        self.limit.tokens.is_some_and(tokens) || self.limit.cost.is_some_and(cost)
     }
 
     fn note_warning(&mut self) {

@@ -39,23 +39,51 @@ pub trait Call: Send {
     fn so_far(&self) -> SoFar;
 }
 
-/// What has come of an answer so far.
-#[derive(Debug, Clone, Default)]
-pub struct SoFar(Arc<Mutex<Came>>);
+/// What has come of an answer so far, and who says whether it may go on.
+#[derive(Clone, Default)]
+pub struct SoFar {
+    came: Arc<Mutex<Came>>,
+    watch: Option<Watch>,
+}
+
+/// Says why an answer is to be stopped of which so much has come.
+type Watch = Arc<dyn Fn(Came) -> Option<String> + Send + Sync>;
 
 /// How much of an answer has come.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Came {
     /// How long that is, in bytes. Nothing: it is not known to have begun.
     pub bytes: Option<usize>,
+    /// How much of it the model only thought.
+    pub thought: usize,
     /// As far as the endpoint has said.
     pub usage: Usage,
+    /// How much came after the endpoint said that.
+    pub later: usize,
 }
 
 impl SoFar {
-    pub fn note(&self, bytes: usize, usage: Usage) {
-        let bytes = Some(bytes);
-        *self.state() = Came { bytes, usage };
+    pub fn watched(watch: impl Fn(Came) -> Option<String> + Send + Sync + 'static) -> SoFar {
+        SoFar {
+            watch: Some(Arc::new(watch)),
+            ..SoFar::default()
+        }
+    }
+
+    /// # Errors
+    /// Why the answer is to be stopped.
+    pub fn note(&self, came: Came) -> Result<(), String> {
+        *self.state() = came;
+        let stop = self.watch.as_ref().and_then(|it| it(came));
+        stop.map_or(Ok(()), Err)
+    }
+
+    /// Notes an answer of so many bytes of which nothing more will come.
+    pub fn note_last(&self, bytes: usize) {
+        *self.state() = Came {
+            bytes: Some(bytes),
+            ..Came::default()
+        };
     }
 
     pub fn forget(&self) {
@@ -67,7 +95,7 @@ impl SoFar {
     }
 
     fn state(&self) -> MutexGuard<'_, Came> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.came.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -102,6 +130,12 @@ impl Call for Free {
 
     fn so_far(&self) -> SoFar {
         SoFar::default()
+    }
+}
+
+impl fmt::Debug for SoFar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SoFar").field(&self.came()).finish()
     }
 }
 

@@ -43,7 +43,7 @@ pub enum Runtime {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 0, max = 2))]
         temperature: Option<f64>,
-        /// The most tokens an answer may have. Without it, the endpoint's default.
+        /// The most tokens an answer may have. Without it, the endpoint's default. An answer that streams is stopped when it is far longer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max_output_tokens: Option<NonZeroU64>,
         /// How the endpoint is asked for a structured output.

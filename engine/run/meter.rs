@@ -19,7 +19,7 @@ use crate::{
     agent::{
         Agent, Call, Came, Granted, Leave, Leaves, Question, Reply, Request, SoFar, Usage, Witness,
     },
-    budget::Amount,
+    budget::{Amount, Share},
     compile::AgentSpec,
     contract::runtime::Runtime,
     lane::How,
@@ -29,6 +29,10 @@ use crate::{
 
 /// How many bytes of text are one token, as a rule fewer than there are: an estimate is to be no less than the truth.
 pub(super) const BYTES_A_TOKEN: u64 = 3;
+/// No answer is stopped before it is longer, in tokens.
+const LONG: u64 = 4_096;
+/// How many times `max_output_tokens` an answer may seem to have: a token may be as long as many bytes.
+const FAR: u64 = 8;
 
 /// What asking one agent takes.
 pub(super) struct Meter {
@@ -177,16 +181,70 @@ impl Meter {
             refusal = self.purse.reached() => return Err(refusal),
             inside = enter => inside,
         };
+        let held = self.purse.reserve(Amount::of(most)).await?;
+        let (meter, share) = (Arc::clone(self), held.share());
+        let so_far = SoFar::watched(move |came| meter.stops(way, asked, share, came));
         Ok(UnderWay {
             meter: Arc::clone(self),
             way,
             asked,
             witness: witness.clone(),
-            held: self.purse.reserve(Amount::of(most)).await?,
+            held,
             inside,
-            so_far: SoFar::default(),
+            so_far,
             has_ended: false,
         })
+    }
+
+    /// Why an answer is stopped of which so much has come: it is far longer than it may be, or than can be paid.
+    fn stops(&self, way: usize, asked: u64, share: Option<Share>, came: Came) -> Option<String> {
+        let bytes = came.bytes.unwrap_or(0);
+        if tokens_of(bytes) <= LONG {
+            return None;
+        }
+        let most = self.max_output_tokens;
+        let said = tokens_of(bytes.saturating_sub(came.thought));
+        if most > 0 && said > most.saturating_mul(FAR).max(LONG) {
+            return Some(format!(
+                "the answer was stopped after {bytes} bytes: it was to have {most} tokens at most"
+            ));
+        }
+        let used = Amount::of(self.priced(way, self.used_so_far(asked, came)));
+        let ledger = self.purse.ledger();
+        let whose = ledger.is_far_beyond(share?, used)?;
+        Some(format!(
+            "the answer was stopped after {bytes} bytes: that is far more than what is left of the budget of {whose}"
+        ))
+    }
+
+    /// What a call has used when so much of its answer has come: what the endpoint said, and an estimate of the rest.
+    fn used_so_far(&self, asked: u64, came: Came) -> Usage {
+        let Came { usage, later, .. } = came;
+        match usage.tokens() {
+            0 => self.estimated(asked, came.bytes.unwrap_or(0)),
+            _ => Usage {
+                output_tokens: usage.output_tokens.saturating_add(tokens_of(later)),
+                estimated: usage.estimated || later > 0,
+                ..usage
+            },
+        }
+    }
+
+    /// A question of so many tokens was read, and an answer of so many bytes was written.
+    fn estimated(&self, asked: u64, answer: usize) -> Usage {
+        let most = self.max_output_tokens;
+        let answer = tokens_of(answer);
+        // What seems to be a little more is as much as was allowed.
+        let output_tokens = match answer <= most.saturating_mul(2) {
+            true => answer.min(most),
+            false => answer,
+        };
+        Usage {
+            input_tokens: asked,
+            output_tokens,
+            estimated: true,
+            ..Usage::default()
+        }
     }
 
     fn priced(&self, way: usize, used: Usage) -> Usage {
@@ -239,7 +297,7 @@ impl UnderWay {
 
     /// Where an endpoint says that a question, or an answer, has no tokens at all, it does not know.
     fn with_what_is_missing(&self, used: Usage, answer: usize) -> Usage {
-        let estimate = self.estimated(answer);
+        let estimate = self.meter.estimated(self.asked, answer);
         let of = |said: u64, estimate: u64| if said == 0 { estimate } else { said };
         let all = Usage {
             input_tokens: of(used.input_tokens, estimate.input_tokens),
@@ -255,25 +313,12 @@ impl UnderWay {
     /// What a call is to be counted as that came to no end. Of an answer that had begun it is known that somebody
     /// counts it; of one that had not, it is taken for granted where there is a budget.
     fn unfinished(&self) -> Usage {
-        let Came { bytes, usage } = self.so_far.came();
-        let used = match (usage.tokens(), bytes) {
-            (1.., _) => usage,
-            (0, None) if !self.meter.purse.ledger().is_limited() => usage,
-            (0, bytes) => self.estimated(bytes.unwrap_or(0)),
+        let came = self.so_far.came();
+        let used = match came.bytes {
+            None if !self.meter.purse.ledger().is_limited() => came.usage,
+            _ => self.meter.used_so_far(self.asked, came),
         };
         self.meter.priced(self.way, used)
-    }
-
-    /// The question was read, and an answer of so many bytes was written.
-    fn estimated(&self, answer: usize) -> Usage {
-        let most = self.meter.max_output_tokens;
-        let answer = tokens_of(answer);
-        Usage {
-            input_tokens: self.asked,
-            output_tokens: if most > 0 { answer.min(most) } else { answer },
-            estimated: true,
-            ..Usage::default()
-        }
     }
 
     fn end(&mut self, used: Usage, how: How) {
@@ -288,7 +333,10 @@ impl UnderWay {
 impl Call for UnderWay {
     fn ended(mut self: Box<Self>, came: Result<(Usage, usize), &Rejection>) -> Usage {
         let (used, how) = match came {
-            Ok((used, answer)) => (self.counted(used, answer), How::Answered),
+            Ok((used, answer)) => {
+                let came = self.so_far.came().bytes.unwrap_or(0);
+                (self.counted(used, answer.max(came)), How::Answered)
+            }
             Err(rejection) => {
                 let was_read = matches!(
                     rejection.failure,

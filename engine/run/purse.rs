@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     accept::{Failure, Rejection},
     agent::Usage,
-    budget::{Amount, Answer, Hold, Ledger, Limit, Message},
+    budget::{Amount, Answer, Hold, Ledger, Limit, Message, Share},
 };
 
 /// One ledger for all who spend.
@@ -78,6 +78,11 @@ pub(super) struct Held {
 }
 
 impl Held {
+    /// How much is held, until it is settled.
+    pub(super) fn share(&self) -> Option<Share> {
+        self.hold.as_ref().map(Hold::share)
+    }
+
     pub(super) fn settle(&mut self, used: Usage) {
         if let Some(hold) = self.hold.take() {
             self.purse.ledger().settle(hold, Amount::of(used));

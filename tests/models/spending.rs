@@ -184,6 +184,62 @@ agents:
     }
 }
 
+/// Says the same again and again, to everybody, until they hang up.
+fn endless_endpoint() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("it has an address");
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            thread::spawn(move || {
+                question(&mut stream);
+                let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: ";
+                let delta = json!({ "choices": [{ "delta": { "content": "bla ".repeat(250) } }] });
+                let _ = write!(stream, "{head}{}", events(&[]));
+                let event = format!("data: {delta}\n\n");
+                while stream.write_all(event.as_bytes()).is_ok() {}
+            });
+        }
+    });
+    format!("http://{address}/v1")
+}
+
+#[test]
+fn an_answer_without_end_is_stopped_while_it_comes() {
+    // What the agent says, what may be spent, how the run ends, and how much is counted at least and at most.
+    let cases = [
+        ("", "1000", "budget", 4_096..40_000),
+        (
+            ", max_output_tokens: 100",
+            "1000000",
+            "failed",
+            3 * 4_096..3 * 40_000,
+        ),
+    ];
+    for (most, budget, status, counted) in cases {
+        let project = Project::of(&format!(
+            "\
+=== orchestrator.yaml
+initial_agent: A
+=== agents.yaml
+agents: [{{name: A, system_message: think, runtime: {{kind: openai{most}}}}}]
+"
+        ));
+        let url = endless_endpoint();
+        let ran = ask(&project, &url, &["W", "--json", "--budget-tokens", budget]);
+        let value: Value = serde_json::from_str(&ran.stdout).expect("one JSON result");
+        assert_eq!(value["status"], status, "{value} {}", ran.stderr);
+        assert_eq!(value["usage"]["estimated"], true, "{value}");
+        let output = value["usage"]["output_tokens"].as_u64().expect("a number");
+        assert!(counted.contains(&output), "{value}");
+        assert!(
+            ran.stderr
+                .contains("too_long: the answer was stopped after"),
+            "{}",
+            ran.stderr
+        );
+    }
+}
+
 /// Gives everybody the same answer, side by side, and counts.
 fn crowded_endpoint(answer: Value) -> (String, Arc<AtomicU64>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");

@@ -53,6 +53,7 @@ fn message(answer: &Value, secrets: &Secrets) -> Result<Heard, Rejection> {
         text,
         calls,
         items: Vec::new(),
+        thought: thought(choice.get("message")),
     })
 }
 
@@ -86,6 +87,15 @@ fn content(choice: &Value) -> String {
         }
         _ => String::new(),
     }
+}
+
+/// How long what a model thought is. Endpoints call it by different names, and some say it twice.
+pub(super) fn thought(message: Option<&Value>) -> usize {
+    let fields = message.and_then(Value::as_object).into_iter().flatten();
+    let said = ["role", "content", "refusal"];
+    let others = fields.filter(|(name, _)| !said.contains(&name.as_str()));
+    let lengths = others.filter_map(|(_, it)| it.as_str().map(str::len));
+    lengths.max().unwrap_or(0)
 }
 
 fn calls(choice: &Value) -> Vec<Wanted> {

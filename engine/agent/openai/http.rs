@@ -15,10 +15,7 @@ use reqwest::{
 };
 use serde_json::Value;
 
-use super::{
-    super::{SoFar, Usage},
-    later, meaning, stream,
-};
+use super::{super::SoFar, later, meaning, stream};
 use crate::{
     accept::{Failure, Rejection},
     endpoint::{self, Secrets, Unread, events},
@@ -203,6 +200,18 @@ impl fmt::Display for TooLong {
 
 impl std::error::Error for TooLong {}
 
+/// An answer that was stopped while it came, and why.
+#[derive(Debug)]
+pub(super) struct Stopped(pub(super) String);
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Stopped {}
+
 impl fmt::Display for HttpFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "status {}", self.status)
@@ -240,6 +249,8 @@ pub(super) fn rejection(error: &OpenAIError, secrets: &Secrets) -> Rejection {
                 failure.rejection(secrets)
             } else if let Some(failure) = inner.downcast_ref::<TooLong>() {
                 Rejection::new(Failure::TooLong, failure.to_string())
+            } else if let Some(stopped) = inner.downcast_ref::<Stopped>() {
+                Rejection::new(Failure::TooLong, stopped.to_string())
             } else if let Some(failure) = inner.downcast_ref::<Silent>() {
                 Rejection::new(Failure::IdleTimeout, failure.to_string())
             } else if let Some(failure) = inner.downcast_ref::<Broken>() {
@@ -302,7 +313,7 @@ async fn whole(
         // The model has said all of it by now, whether it arrives or not.
         let length = response.content_length().unwrap_or_default();
         let length = usize::try_from(length).unwrap_or(usize::MAX);
-        so_far.note(length.min(limit), Usage::default());
+        so_far.note_last(length.min(limit));
     }
     let body = endpoint::body(response, limit, idle).await;
     if body.is_ok() {
@@ -310,7 +321,10 @@ async fn whole(
         so_far.forget();
     }
     let body = body.map_err(|it| match it {
-        Unread::TooLong(limit) => broken(TooLong(limit)),
+        Unread::TooLong(limit) => {
+            so_far.note_last(limit);
+            broken(TooLong(limit))
+        }
         Unread::Silent(idle) => broken(Silent(idle)),
         Unread::Broke(error) => error.into(),
     })?;

@@ -9,9 +9,9 @@ use reqwest::Response;
 use serde_json::{Value, json};
 
 use super::{
-    super::SoFar,
+    super::{Came, SoFar},
     answer,
-    http::{Broken, TooLong, broken, within},
+    http::{Broken, Stopped, TooLong, broken, within},
     talk::MAX_CALLS,
 };
 
@@ -38,9 +38,12 @@ pub(super) async fn whole(
         }
         line.extend_from_slice(rest);
         if pieces.has_begun {
-            so_far.note(pieces.length(), answer::usage(&pieces.usage));
+            so_far
+                .note(pieces.came())
+                .map_err(|it| broken(Stopped(it)))?;
         }
-        if pieces.length().max(line.len()) > limit {
+        let length = pieces.length().max(pieces.items_length);
+        if length.max(line.len()) > limit {
             return Err(broken(TooLong(limit)));
         }
     }
@@ -63,8 +66,12 @@ struct Pieces {
     content: String,
     refusal: String,
     calls: Vec<Piece>,
+    /// How long what it thought is.
+    thought: usize,
     finish_reason: Option<Value>,
     usage: Value,
+    /// How long all of it was when the endpoint said what was used.
+    length_at_usage: usize,
     error: Option<Value>,
     has_begun: bool,
     is_done: bool,
@@ -72,7 +79,8 @@ struct Pieces {
     response: Option<Value>,
     items: Vec<Value>,
     items_length: usize,
-    /// How long the pieces of items are that came before the items.
+    /// How long the items are that are no thoughts, which may be encrypted, and the pieces that came before the items.
+    items_said: usize,
     said_length: usize,
 }
 
@@ -104,10 +112,8 @@ impl Pieces {
             self.error = Some(error.take());
             return Ok(());
         }
-        if let Some(usage) = event.get_mut("usage").filter(|it| !it.is_null()) {
-            self.usage = usage.take();
-            self.has_begun = true;
-        }
+        let usage = event.get_mut("usage").filter(|it| !it.is_null());
+        let usage = usage.map(Value::take);
         let choices = event.get("choices").and_then(Value::as_array);
         let is_first = |it: &&Value| it.get("index").is_none_or(|it| it == 0);
         self.has_begun |= choices.is_some();
@@ -121,8 +127,14 @@ impl Pieces {
             for call in calls.and_then(Value::as_array).into_iter().flatten() {
                 self.hear_call(call);
             }
+            self.thought += answer::thought(choice.get("delta"));
             let reason = choice.get("finish_reason").filter(|it| !it.is_null());
             self.finish_reason = reason.cloned().or(self.finish_reason.take());
+        }
+        if let Some(usage) = usage {
+            self.usage = usage;
+            self.has_begun = true;
+            self.length_at_usage = self.length();
         }
         Ok(())
     }
@@ -138,7 +150,11 @@ impl Pieces {
                 self.response = Some(event["response"].take());
             }
             "response.output_item.done" => {
+                self.has_begun = true;
                 self.items_length += length;
+                if event["item"]["type"] != "reasoning" {
+                    self.items_said += length;
+                }
                 self.items.push(event["item"].take());
             }
             "error" => {
@@ -147,8 +163,10 @@ impl Pieces {
             }
             it if it.starts_with("response.") => {
                 self.has_begun = true;
-                if let Some(delta) = event["delta"].as_str() {
-                    self.said_length += delta.len();
+                let length = event["delta"].as_str().map_or(0, str::len);
+                match it.starts_with("response.reasoning") {
+                    true => self.thought += length,
+                    false => self.said_length += length,
                 }
             }
             _ => return false,
@@ -198,10 +216,21 @@ impl Pieces {
         }
     }
 
+    fn came(&self) -> Came {
+        let length = self.length();
+        Came {
+            bytes: Some(length),
+            thought: self.thought,
+            usage: answer::usage(&self.usage),
+            later: length.saturating_sub(self.length_at_usage),
+        }
+    }
+
     fn length(&self) -> usize {
         let calls = self.calls.iter();
         let calls = calls.map(|it| it.id.len() + it.name.len() + it.arguments.len());
-        self.items_length.max(self.said_length)
+        self.items_said.max(self.said_length)
+            + self.thought
             + self.content.len()
             + self.refusal.len()
             + calls.sum::<usize>()

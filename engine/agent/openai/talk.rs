@@ -46,6 +46,8 @@ pub(super) struct Heard {
     pub(super) calls: Vec<Wanted>,
     /// As the endpoint sent it, where that is to go back.
     pub(super) items: Vec<Value>,
+    /// How long what it thought before is, where that is known.
+    pub(super) thought: usize,
 }
 
 impl Talk<'_> {
@@ -155,7 +157,8 @@ async fn talk(models: &[Model], request: &Request, used: &mut Usage) -> Result<R
         };
         let call = request.leave.ask(question).await?;
         let said = model.ask(&talk, &call.so_far()).await;
-        let usage = call.ended(said.as_ref().map(|it| (it.1, it.0.bytes())));
+        let came = said.as_ref().map(|it| (it.1, it.0.bytes() + it.0.thought));
+        let usage = call.ended(came);
         used.add(usage);
         request.witness.uses(usage);
         let heard = match said {

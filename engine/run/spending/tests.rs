@@ -16,6 +16,8 @@ use crate::{
     usage::Cost,
 };
 
+mod stops;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A worker behind a provider of four slots, with a price and a longest answer.

@@ -5,7 +5,13 @@ use tokio::{
     net::TcpListener,
 };
 
-use super::{super::super::testing, check, http, is_whole, model};
+use super::{
+    super::{
+        super::{Came, SoFar, Usage, testing},
+        stream,
+    },
+    check, http, is_whole, model,
+};
 
 /// A response of these pieces, each on a line of its own.
 fn streamed(pieces: &[&str]) -> String {
@@ -89,6 +95,71 @@ async fn streams() {
         expect!["connection: the endpoint's stream ended before its answer did"],
     )
     .await;
+}
+
+#[tokio::test]
+async fn what_has_come_so_far_is_known() {
+    let delta = |delta: &str| format!(r#"{{"choices": [{{"delta": {delta}}}]}}"#);
+    let event = |kind: &str| format!(r#"{{"type": "response.{kind}", "delta": "12345"}}"#);
+    let item = |kind: &str| {
+        let item = json!({ "type": kind, "text": "x".repeat(100) });
+        json!({ "type": "response.output_item.done", "item": item }).to_string()
+    };
+    let usage = r#"{"choices": [{"delta": {"content": "1234"}}], "usage": {"prompt_tokens": 7, "completion_tokens": 2}}"#;
+    // How long all of it is, how much of that is thought, and how much came after the endpoint said what was used.
+    let cases = [
+        (vec![delta(r#"{"content": "123"}"#)], (3, 0, 3)),
+        (
+            vec![delta(
+                r#"{"role": "assistant", "reasoning": "12", "reasoning_content": "12"}"#,
+            )],
+            (2, 2, 2),
+        ),
+        (
+            vec![delta(r#"{"content": "123"}"#), usage.to_owned()],
+            (7, 0, 0),
+        ),
+        (
+            vec![usage.to_owned(), delta(r#"{"content": "123"}"#)],
+            (7, 0, 3),
+        ),
+        (vec![event("output_text.delta")], (5, 0, 5)),
+        (
+            vec![event("reasoning_text.delta"), item("reasoning")],
+            (5, 5, 5),
+        ),
+        (vec![item("message")], (172, 0, 172)),
+    ];
+    for (events, (bytes, thought, later)) in cases {
+        let lines: Vec<String> = events.iter().map(|it| format!("data: {it}\n\n")).collect();
+        let response = ::http::Response::new(lines.concat()).into();
+        let so_far = SoFar::default();
+        let idle = std::time::Duration::from_secs(60);
+        let _ = stream::whole(response, 1 << 20, idle, &so_far).await;
+        let expected = Came {
+            bytes: Some(bytes),
+            thought,
+            later,
+            ..so_far.came()
+        };
+        assert_eq!(so_far.came(), expected, "{events:?}");
+        let is_said = so_far.came().usage != Usage::default();
+        assert_eq!(is_said, events.iter().any(|it| it.contains("usage")));
+    }
+}
+
+#[tokio::test]
+async fn an_answer_is_stopped_while_it_comes() {
+    let piece = r#"data: {"choices": [{"delta": {"content": "12345"}}]}
+
+"#;
+    let response = ::http::Response::new(piece.repeat(3)).into();
+    let so_far = SoFar::watched(|it| Some(format!("{} bytes are enough", it.bytes?)));
+    let idle = std::time::Duration::from_secs(60);
+    let stopped = stream::whole(response, 1 << 20, idle, &so_far).await;
+    let error = stopped.expect_err("it is stopped");
+    let rejection = super::super::http::rejection(&error, &crate::endpoint::Secrets::default());
+    assert_eq!(rejection.to_string(), "too_long: 15 bytes are enough");
 }
 
 #[tokio::test]
