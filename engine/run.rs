@@ -145,6 +145,7 @@ pub async fn workflow(
         used_by: run.used_by,
         files: run.store.files(),
         answer: run.last_answer.map(|(_, answer)| answer),
+        text: run.last_text,
         batches: run.batches,
         failed_tools: run.failed_tools,
     })
@@ -210,6 +211,8 @@ struct Run<'a> {
     batches: BTreeMap<String, Status>,
     /// Who spoke last, and what came of it.
     last_answer: Option<(Arc<str>, Json)>,
+    /// The text of that answer, where it is one for people although it is JSON.
+    last_text: Option<String>,
     /// The tools that were called in this turn.
     called: BTreeSet<String>,
     /// What went wrong in each batch in which anything did.
@@ -262,6 +265,7 @@ impl<'a> Run<'a> {
             ran: HashMap::new(),
             batches: BTreeMap::new(),
             last_answer: None,
+            last_text: None,
             called: BTreeSet::new(),
             why: BTreeMap::new(),
             failed_tools: Vec::new(),
@@ -388,6 +392,7 @@ impl Run<'_> {
                 break;
             }
         }
+        self.last_text = self.text_for_people(agent, &spoken);
         self.last_answer = Some((Arc::clone(agent), spoken.value));
         Ok(Turned::Done(worst))
     }

@@ -56,3 +56,49 @@ agents:
         for more: mozaiks-run 
     "#]].assert_eq(&run(&[&bad, other, fails].concat(), &[]));
 }
+
+/// What is printed when the last agent, of these lines, has answered.
+fn printed(runtime: &str, more: &str) -> String {
+    let project = Project::of(&format!(
+        "\
+=== orchestrator.yaml
+initial_agent: A
+=== agents.yaml
+agents: [{{name: A, runtime: {{{runtime}}}}}]
+{more}"
+    ));
+    let ran = project.run(&["W"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    ran.stdout
+}
+
+#[test]
+fn a_text_is_printed_whatever_it_looks_like() {
+    let text = |template: &str| format!("kind: template, output: text, template: '{template}'");
+    let json = |template: &str| format!("kind: template, template: '{template}'");
+    let file = r#"{"files": [{"filename": "a", "content": "x"}]}"#;
+    let model = "\
+=== structured_outputs.yaml
+registry: {A: M}
+models: {M: {type: model, fields: {a: {type: int}}}}
+";
+    let cases = [
+        (text("hello"), "", "hello\n"),
+        (text(r#"{"a":1}"#), "", "{\"a\":1}\n"),
+        (
+            "kind: template, output: text, template: \"See:\\n```json\\n[1]\\n```\\n\\n\"".into(),
+            "",
+            "See:\n```json\n[1]\n```\n",
+        ),
+        // It wrote files, or it is for programs.
+        (text(file), "", ""),
+        (text(r#"{"a":1}"#), model, ""),
+        (json(r#"{"a":1}"#), "", ""),
+        (json(r#""hello""#), "", "\"hello\"\n"),
+    ];
+    for (runtime, more, expected) in cases {
+        assert_eq!(printed(&runtime, more), expected, "{runtime}");
+    }
+    let person = "kind: human, question: q, default: '[1]'";
+    assert_eq!(printed(person, ""), "[1]\n");
+}

@@ -11,7 +11,7 @@ use crate::{
     contract::{
         agents::Agent,
         name::Name,
-        runtime::{Choice, Runtime},
+        runtime::{Choice, Runtime, TemplateOutput},
         task_batches::SourceKind,
     },
     diagnostic::{Code, Diagnostic, Place, closest},
@@ -21,6 +21,16 @@ use crate::{
 };
 
 impl AgentSpec {
+    /// Whether its answers are texts for people, also if one looks like JSON.
+    pub fn speaks_texts(&self) -> bool {
+        let says = match &self.runtime {
+            Runtime::Openai { .. } | Runtime::A2a { .. } | Runtime::Human { .. } => true,
+            Runtime::Template { output, .. } => *output == TemplateOutput::Text,
+            Runtime::Command { .. } | Runtime::Scripted { .. } | Runtime::Acmp { .. } => false,
+        };
+        says && self.shape.is_none() && self.reads == Reads::Model
+    }
+
     /// The person in front of the program, as they are asked unless the author says how: by what was said last.
     pub(super) fn user(bundle: &Bundle) -> AgentSpec {
         AgentSpec {

@@ -408,7 +408,8 @@ fn finish(
         return Ok(code);
     }
     // What the last agent said, if it said it to people.
-    match ending.answer.as_ref().map(Json::to_value) {
+    let answer = ending.answer.as_ref().map(Json::to_value);
+    match ending.text.clone().map(Value::String).or(answer) {
         Some(Value::String(text)) => writeln!(io::stdout(), "{}", text.trim_end())?,
         // What a DAG comes to is for whoever has it carried out.
         Some(result) if is_dag => writeln!(io::stdout(), "{result:#}")?,

@@ -4,8 +4,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde::Serialize;
 
-use super::{Hear, Run, Status, Stop};
+use super::{Hear, Run, Spoken, Status, Stop};
 use crate::{
+    accept::Output,
     agent::Usage,
     context::{Context, Json},
     contract::tools::LifecycleTrigger,
@@ -30,6 +31,8 @@ pub struct Ending {
     pub files: Vec<String>,
     /// What the agent that spoke last answered.
     pub answer: Option<Json>,
+    /// The text of that, where the agent speaks to people and what it said was read as JSON.
+    pub text: Option<String>,
     /// The status of each batch that ran.
     pub batches: BTreeMap<String, Status>,
     /// The tools that failed without failing the run, one after the other.
@@ -53,6 +56,17 @@ impl Run<'_> {
         if used != Usage::default() {
             self.used_by.entry(Arc::clone(agent)).or_default().add(used);
         }
+    }
+
+    /// What an agent said that answers with texts, if that is JSON by chance and no files.
+    pub(super) fn text_for_people(&self, agent: &str, spoken: &Spoken) -> Option<String> {
+        let speaks_texts = self.workflow.agents[agent].speaks_texts();
+        if spoken.read.is_none() || !speaks_texts {
+            return None;
+        }
+        let files = Output::files_of(&spoken.value.value(), usize::MAX);
+        let has_files = files.is_ok_and(|it| !it.is_empty());
+        (!has_files).then(|| spoken.text.clone())
     }
 
     /// Runs what is to run at the end, which changes nothing about it. A run that was stopped has not ended.
