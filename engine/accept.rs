@@ -276,7 +276,7 @@ fn same(key: &str, stated: Option<&Value>, wanted: &Value) -> Result<(), Rejecti
 
 /// JSON where the text is JSON, else the text.
 fn loose(text: &str) -> (Value, Option<How>) {
-    match read::read(text) {
+    match read::as_it_stands(text) {
         // A value in the middle of prose may be part of the prose.
         Ok(Reading {
             value,
@@ -301,6 +301,10 @@ fn read(text: &str) -> Result<Reading, Rejection> {
         Ok(reading) => Ok(reading),
         Err(error) if error.is_cut_off() => {
             Err(Rejection::new(Failure::Truncated, error.to_string()))
+        }
+        // It was thought about, and nothing said.
+        Err(error) if error.kind == read::ReadErrorKind::Empty => {
+            Err(Rejection::new(Failure::Empty, EMPTY))
         }
         Err(error) => Err(Rejection::new(Failure::NotJson, error.to_string())),
     }

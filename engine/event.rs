@@ -39,7 +39,7 @@ pub enum RunEvent {
         /// The model that answered, where one did.
         #[serde(skip_serializing_if = "Option::is_none")]
         model: Option<Arc<str>>,
-        /// How the answer was read: `strict`, `fence` or `first_value`.
+        /// How the answer was read: `strict`, `after_thought`, `fence` or `first_value`.
         #[serde(skip_serializing_if = "Option::is_none")]
         read: Option<&'static str>,
     },
@@ -133,7 +133,7 @@ pub enum RunEvent {
         /// The model that answered, where one did.
         #[serde(skip_serializing_if = "Option::is_none")]
         model: Option<Arc<str>>,
-        /// How the answer was read: `strict`, `fence` or `first_value`.
+        /// How the answer was read: `strict`, `after_thought`, `fence` or `first_value`.
         #[serde(skip_serializing_if = "Option::is_none")]
         read: Option<&'static str>,
         usage: Usage,

@@ -22,6 +22,8 @@ pub struct Reading {
 pub enum How {
     /// The answer is JSON and nothing else.
     Strict,
+    /// So is what comes after what the model thought.
+    AfterThought,
     /// In a fenced block.
     Fenced,
     /// Amid other text: the first `{...}` or `[...]` that is JSON.
@@ -33,6 +35,7 @@ impl How {
     pub fn as_str(self) -> &'static str {
         match self {
             How::Strict => "strict",
+            How::AfterThought => "after_thought",
             How::Fenced => "fence",
             How::Balanced => "first_value",
         }
@@ -79,14 +82,56 @@ impl fmt::Display for ReadError {
     }
 }
 
-/// Reads an answer: JSON as a whole; else the one fenced block that holds JSON; else the first `{...}` or `[...]` that is JSON.
+/// What stands around what a model thinks before it answers.
+const THOUGHT: [(&str, &str); 3] = [
+    ("<think>", "</think>"),
+    ("<thinking>", "</thinking>"),
+    ("[THINK]", "[/THINK]"),
+];
+
+fn is_blank(it: char) -> bool {
+    it.is_whitespace() || it == '\u{feff}'
+}
+
+/// Reads an answer that is to be JSON: as [`as_it_stands`], but what a model thought before is none of it.
+///
+/// # Errors
+/// As there; or the thought never ends.
+pub fn read(text: &str) -> Result<Reading, ReadError> {
+    let mut from = 0;
+    loop {
+        let rest = text[from..].trim_start_matches(is_blank);
+        let Some((open, close)) = THOUGHT.iter().find(|it| rest.starts_with(it.0)) else {
+            break;
+        };
+        let start = text.len() - rest.len();
+        let Some(end) = rest.find(close) else {
+            let message = format!("cut off: the `{open}` at byte {start} never ends");
+            return Err(error(ReadErrorKind::CutOff, text, text.len(), message));
+        };
+        from = start + end + close.len();
+    }
+    let reading = read_from(text, from)?;
+    Ok(match reading.how {
+        How::Strict if from > 0 => Reading {
+            how: How::AfterThought,
+            ..reading
+        },
+        _ => reading,
+    })
+}
+
+/// Reads the value in a text: JSON as a whole; else the one fenced block that holds JSON; else the first `{...}` or `[...]` that is JSON.
 ///
 /// # Errors
 /// There is no such value, it is cut off, an object in it has a key twice, or there are fenced blocks with different values.
-pub fn read(text: &str) -> Result<Reading, ReadError> {
-    let is_blank = |it: char| it.is_whitespace() || it == '\u{feff}';
-    let body = text.trim_matches(is_blank);
-    let start = text.len() - text.trim_start_matches(is_blank).len();
+pub fn as_it_stands(text: &str) -> Result<Reading, ReadError> {
+    read_from(text, 0)
+}
+
+fn read_from(text: &str, from: usize) -> Result<Reading, ReadError> {
+    let body = text[from..].trim_matches(is_blank);
+    let start = text.len() - text[from..].trim_start_matches(is_blank).len();
     if body.is_empty() {
         return Err(error(ReadErrorKind::Empty, body, 0, "empty answer"));
     }
@@ -102,18 +147,18 @@ pub fn read(text: &str) -> Result<Reading, ReadError> {
     if failure.kind != ReadErrorKind::NotJson {
         return Err(refusal(&failure, text, start));
     }
-    if let Some(reading) = fenced(text)? {
+    if let Some(reading) = fenced(text, from)? {
         return Ok(reading);
     }
-    balanced(text)?.ok_or_else(|| refusal(&failure, text, start))
+    balanced(text, from)?.ok_or_else(|| refusal(&failure, text, start))
 }
 
 /// The value of the fenced blocks that hold JSON, if it is one.
-fn fenced(text: &str) -> Result<Option<Reading>, ReadError> {
+fn fenced(text: &str, from: usize) -> Result<Option<Reading>, ReadError> {
     let mut found: Option<(usize, Value)> = None;
-    for block in fence::blocks(text) {
-        let start = block.start;
-        let Ok(value) = json::whole(text[block].trim()) else {
+    for block in fence::blocks(&text[from..]) {
+        let start = from + block.start;
+        let Ok(value) = json::whole(text[from..][block].trim()) else {
             continue;
         };
         match &found {
@@ -132,9 +177,9 @@ fn fenced(text: &str) -> Result<Option<Reading>, ReadError> {
 }
 
 /// The first bracketed part that is JSON. What stands inside of a part that is not, is no answer.
-fn balanced(text: &str) -> Result<Option<Reading>, ReadError> {
+fn balanced(text: &str, from: usize) -> Result<Option<Reading>, ReadError> {
     let mut first_failure = None;
-    let mut at = 0;
+    let mut at = from;
     while let Some(start) = json::next_bracket(text, at) {
         let failure = match json::prefix(&text[start..]) {
             Ok(value) => {

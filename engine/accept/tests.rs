@@ -392,21 +392,38 @@ fn a_turn_outside_a_batch() {
     };
     check(
         None,
-        &["{\"x\": 1}", "7", "so {\"x\": 1}", ""],
+        &[
+            "{\"x\": 1}",
+            "7",
+            "so {\"x\": 1}",
+            "",
+            "<think>hm</think>{\"x\": 1}",
+        ],
         expect![[r#"
             "{\"x\": 1}" -> {"x":1} dropped [] Some("strict")
             "7" -> "7" dropped [] None
             "so {\"x\": 1}" -> "so {\"x\": 1}" dropped [] None
             "" -> "" dropped [] None
+            "<think>hm</think>{\"x\": 1}" -> "<think>hm</think>{\"x\": 1}" dropped [] None
         "#]],
     );
     check(
         Some(&shape()),
-        &["{\"text\": \"x\", \"y\": 1}", "words", ""],
+        &[
+            "{\"text\": \"x\", \"y\": 1}",
+            "words",
+            "",
+            "<think>{\"text\": \"wrong\"}</think>{\"text\": \"right\"}",
+            "<think>{\"text\": \"wrong\"}",
+            "<think>hm</think>",
+        ],
         expect![[r#"
             "{\"text\": \"x\", \"y\": 1}" -> {"task_id":null,"text":"x"} dropped ["/y"] Some("strict")
             "words" -- not_json: not JSON: expected value at line 1 column 1, near `words`
             "" -- empty: the answer is empty
+            "<think>{\"text\": \"wrong\"}</think>{\"text\": \"right\"}" -> {"task_id":null,"text":"right"} dropped [] Some("after_thought")
+            "<think>{\"text\": \"wrong\"}" -- truncated: cut off: the `<think>` at byte 0 never ends, near `<think>{"text": "wrong"}`
+            "<think>hm</think>" -- empty: the answer is empty
         "#]],
     );
     let file = json!({"files": [{"path": "a", "content": "1"}]});

@@ -56,6 +56,46 @@ fn reads_the_one_fenced_block() {
 }
 
 #[test]
+fn what_a_model_thought_is_no_answer() {
+    check(
+        &[
+            r#"<think>{"x":"wrong"}</think>{"x":"right"}"#,
+            "\n<think>\n```json\n[0]\n```\n</think>\n\n```json\n[1]\n```",
+            "<think>[0]</think>```\n[1]\n```",
+            "<think>[0]</think> It is [1].",
+            "<thinking>[0]</thinking><think></think>[1]",
+            "[THINK][0][/THINK][1]",
+            r#"<think></think>{"x":"</think>{}"}"#,
+            r#"{"x":"<think>[0]</think>[1]"}"#,
+            // Without the first tag nobody knows.
+            "[0]</think>[1]",
+            // No end, no answer, and places in the whole text.
+            "<think>[0] or [1]",
+            "<think>[0]</think> \n",
+            "<think>[0]</think>\nI do not know",
+            "<think>[0]</think>\n{\"a\": 1, \"a\": 2}",
+            "<think>[0]</think>\n{\"a\": ",
+        ],
+        expect![[r#"
+            "<think>{\"x\":\"wrong\"}</think>{\"x\":\"right\"}" -> AfterThought {"x":"right"}
+            "\n<think>\n```json\n[0]\n```\n</think>\n\n```json\n[1]\n```" -> Fenced [1]
+            "<think>[0]</think>```\n[1]\n```" -> Fenced [1]
+            "<think>[0]</think> It is [1]." -> Balanced [1]
+            "<thinking>[0]</thinking><think></think>[1]" -> AfterThought [1]
+            "[THINK][0][/THINK][1]" -> AfterThought [1]
+            "<think></think>{\"x\":\"</think>{}\"}" -> AfterThought {"x":"</think>{}"}
+            "{\"x\":\"<think>[0]</think>[1]\"}" -> Strict {"x":"<think>[0]</think>[1]"}
+            "[0]</think>[1]" -> Balanced [0]
+            "<think>[0] or [1]" -- 17 cut off: the `<think>` at byte 0 never ends, near `<think>[0] or [1]`
+            "<think>[0]</think> \n" -- 0 empty answer
+            "<think>[0]</think>\nI do not know" -- 19 not JSON: expected value at line 2 column 1, near `<think>[0]</think> I do not know`
+            "<think>[0]</think>\n{\"a\": 1, \"a\": 2}" -- 30 the key `a` stands twice, at line 2 column 12, near `>[0]</think> {"a": 1, "a": 2}`
+            "<think>[0]</think>\n{\"a\": " -- 24 cut off: the value starting at byte 19 never ends, near `<think>[0]</think> {"a":`
+        "#]],
+    );
+}
+
+#[test]
 fn refuses_two_different_blocks() {
     check(
         &["```\n{\"a\": 1}\n```\nor\n```json\n{\"a\": 1.0}\n```"],
@@ -199,6 +239,8 @@ proptest! {
         let read = |text: &str| read(text).map(|it| (it.value, it.how));
         let compact = value.to_string();
         prop_assert_eq!(read(&compact), Ok((value.clone(), How::Strict)));
+        let thought = format!("<think>{prose}\n{mark}\n[]\n{mark}\n</think>{compact}");
+        prop_assert_eq!(read(&thought), Ok((value.clone(), How::AfterThought)));
         let pretty = format!("{value:#}");
         let fenced = format!("x{prose}\n{mark}json\n{pretty}\n{mark}\n{prose}");
         prop_assert_eq!(read(&fenced), Ok((value.clone(), How::Fenced)));
@@ -209,7 +251,7 @@ proptest! {
     }
 
     #[test]
-    fn fails_on_a_place_in_any_text(text in r#"([\[\]{}":,1 \\\n`~\u{e4}\u{feff}]|"a"|```\n|.){0,60}"#) {
+    fn fails_on_a_place_in_any_text(text in r#"([\[\]{}":,1 \\\n`~\u{e4}\u{feff}]|"a"|```\n|</?think>|.){0,60}"#) {
         if let Err(error) = read(&text) {
             prop_assert!(text.is_char_boundary(error.offset));
         }

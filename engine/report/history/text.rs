@@ -225,6 +225,7 @@ fn came_by(model: &Option<String>, read: &Option<String>) -> String {
     let model = model.as_deref().map(|it| format!(", by {}", inert(it)));
     let read = match read.as_deref() {
         Some("fence") => ", read from a fenced block",
+        Some("after_thought") => ", read after what the model thought",
         Some("first_value") => ", read from amid other text",
         _ => "",
     };
