@@ -33,6 +33,24 @@ pub struct Rejection {
     pub retry_after: Option<Duration>,
     /// What the attempt used all the same, as far as it is known where the rejection is made.
     pub usage: Usage,
+    /// Which of several that could be asked it was, where that is the trouble.
+    pub asked: Option<Asked>,
+}
+
+/// One of those who serve a capability.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    pub provider: Arc<str>,
+    /// Whether there are others, which have not failed the task.
+    pub has_others: bool,
+}
+
+impl Asked {
+    /// Notes that it failed, after all who did before.
+    pub fn note(&self, failed: &mut Vec<Arc<str>>) {
+        failed.retain(|it| *it != self.provider);
+        failed.push(Arc::clone(&self.provider));
+    }
 }
 
 impl Rejection {
@@ -43,6 +61,21 @@ impl Rejection {
             answer: None,
             retry_after: None,
             usage: Usage::default(),
+            asked: None,
+        }
+    }
+
+    /// Whether another attempt could bring more. What one asks too much for, another may do for less.
+    pub fn is_worth_a_retry(&self) -> bool {
+        let is_dear = self.failure == Failure::BudgetExceeded;
+        let has_others = self.asked.as_ref().is_some_and(|it| it.has_others);
+        self.failure.is_worth_a_retry() || is_dear && has_others
+    }
+
+    /// Notes who failed, after all who did before.
+    pub fn note(&self, failed: &mut Vec<Arc<str>>) {
+        if let Some(asked) = &self.asked {
+            asked.note(failed);
         }
     }
 

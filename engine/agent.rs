@@ -51,6 +51,8 @@ pub struct Request {
     pub invocation: Option<Arc<Invocation>>,
     /// What of it goes in chunks: its input, where [`Agent::takes_chunks`]; its output, which may always come whole.
     pub streams: Streams,
+    /// Who failed it before, of several that could be asked: they come after the others, the last one last.
+    pub failed: Vec<Arc<str>>,
     /// What the answer has to fit.
     pub shape: Option<Arc<Shape>>,
     /// What its model may call meanwhile.

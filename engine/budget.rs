@@ -3,7 +3,8 @@
 //! **Invariant:** a pure ledger: a call is reserved before it is made and settled when it has ended, and there is one
 //! ledger for all that run side by side.
 //! **Invariant:** no call is granted that, as far as it was estimated, could go beyond a limit. So what is spent is
-//! above a limit by no more than what calls under way used above their estimates.
+//! above a limit by no more than what calls under way used above their estimates. Where nobody can estimate, it is
+//! settled afterwards, and no call is granted once the limit is reached.
 
 use std::{cmp::Ordering, fmt};
 
@@ -78,7 +79,8 @@ impl Limit {
     }
 
     /// Of what there is not enough for so much more. Where nothing is left there is not, however little it may be; but
-    /// what a task may cost in CU is known, and so is that it may cost nothing.
+    /// what a task may cost in CU may be known, and so is then that it may cost nothing. Where it is not, it costs
+    /// [`Cost::LEAST`] at least.
     fn exceeded(self, spent: Amount, more: Amount) -> Option<What> {
         let all = spent.plus(more);
         let tokens = self
@@ -288,6 +290,7 @@ impl Account {
             (What::Cost, Amount { cost, .. }) => {
                 format!(", and the next call may cost {}", cost.amount())
             }
+            (What::Cu, Amount { cu, .. }) if cu <= Cost::LEAST => String::new(),
             (What::Cu, Amount { cu, .. }) => {
                 format!(", and the next task may cost {}", cu.amount())
             }

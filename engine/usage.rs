@@ -18,6 +18,9 @@ pub struct Usage {
     /// Whether some of it is what nobody said, estimated from what was sent and received.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
+    /// Whether some of the CU are what nobody said, and the most that was offered.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cu_estimated: bool,
 }
 
 impl Usage {
@@ -35,6 +38,7 @@ impl Usage {
         self.cost = both(self.cost, more.cost);
         self.cu = both(self.cu, more.cu);
         self.estimated |= more.estimated;
+        self.cu_estimated |= more.cu_estimated;
     }
 
     /// What was used after `earlier`.
@@ -51,6 +55,7 @@ impl Usage {
             cost: after(self.cost, earlier.cost),
             cu: after(self.cu, earlier.cu),
             estimated: self.estimated,
+            cu_estimated: self.cu_estimated,
         }
     }
 
@@ -67,6 +72,9 @@ pub struct Cost(u64);
 const BILLIONTHS: f64 = 1e9;
 
 impl Cost {
+    /// The least that something can cost which does not cost nothing.
+    pub const LEAST: Cost = Cost(1);
+
     /// What is negative or no number is nothing; what is too large is the largest there is.
     pub fn new(amount: f64) -> Cost {
         Cost((amount * BILLIONTHS).round() as u64)

@@ -15,6 +15,7 @@ mod buying;
 mod costs;
 mod functions;
 mod kills;
+mod next;
 mod providing;
 mod secured;
 mod serving;

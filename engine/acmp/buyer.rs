@@ -3,7 +3,7 @@
 use std::{
     path::Path,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -100,6 +100,39 @@ pub enum Failed {
     OutOfOrder(String),
     /// Its chunks are more than may come.
     TooMuch(String),
+    /// There is a result, which cannot be used for what its chunks are. What it says that it took was taken.
+    Spoiled { what: String, result: Value },
+}
+
+/// What is known of an invocation before it is over.
+#[derive(Debug, Default)]
+pub struct Course {
+    is_given: AtomicBool,
+    stray: OnceLock<String>,
+}
+
+impl Course {
+    /// Whether a provider may have the task.
+    pub fn is_given(&self) -> bool {
+        self.is_given.load(Ordering::Relaxed)
+    }
+
+    pub fn ends(&self) {
+        self.is_given.store(false, Ordering::Relaxed);
+    }
+
+    /// Meanwhile an answer came with this id, which fits no request.
+    pub(super) fn strays(&self, id: &Value) {
+        self.stray.get_or_init(|| {
+            let id = crate::prompt::cut(&id.to_string(), 60);
+            format!("sent an answer with the id {id}, which no request has")
+        });
+    }
+
+    /// What of that is told of the provider.
+    pub fn stray(&self) -> Option<&str> {
+        self.stray.get().map(String::as_str)
+    }
 }
 
 /// What of a task goes in chunks.
@@ -205,7 +238,7 @@ impl Provider {
         })
     }
 
-    /// Has a task carried out. Dropped, it is cancelled. Whether the provider may have it shows in `is_open`. After a lost connection it is sent again with the same id, so
+    /// Has a task carried out. Dropped, it is cancelled. After a lost connection it is sent again with the same id, so
     /// that a provider that has it already does not do it twice; but not where its input goes in chunks.
     ///
     /// # Errors
@@ -215,7 +248,7 @@ impl Provider {
         task_id: &str,
         params: &Value,
         streams: &Streams,
-        is_open: &AtomicBool,
+        course: &Arc<Course>,
     ) -> Result<Value, Failed> {
         let slot = self.slots.acquire().await;
         let _slot = slot.expect("the slots are never closed");
@@ -223,8 +256,9 @@ impl Provider {
         loop {
             let lost = match self.connected().await {
                 Ok(connection) => {
-                    is_open.store(true, Ordering::Relaxed);
-                    match self.invoked(&connection, task_id, params, streams).await {
+                    course.is_given.store(true, Ordering::Relaxed);
+                    let invoked = self.invoked(&connection, task_id, params, (streams, course));
+                    match invoked.await {
                         Err(Failed::Lost(why)) if streams.input.is_none() => why,
                         done => return done,
                     }
@@ -245,7 +279,7 @@ impl Provider {
         connection: &Connection,
         task_id: &str,
         params: &Value,
-        streams: &Streams,
+        (streams, course): (&Streams, &Arc<Course>),
     ) -> Result<Value, Failed> {
         let (mut params, mut streams) = (params.clone(), streams.clone());
         if streams.input.is_some() {
@@ -261,14 +295,17 @@ impl Provider {
             output.rewind();
             params["stream"] = json!(true);
         }
-        let called = connection.call(task_id, "acmp/invoke", params, self.limit, &streams);
+        let aside = (&streams, course);
+        let called = connection.call(task_id, "acmp/invoke", params, self.limit, aside);
         let mut result = called.await?;
         if let Some(output) = streams.output
             && result["output_streamed"] == true
         {
-            let what = "the result came before the last chunk of the output";
-            let none = || Failed::OutOfOrder(what.to_owned());
-            result["output"] = output.whole().ok_or_else(none)?;
+            let Some(whole) = output.whole() else {
+                let what = "the result came before the last chunk of the output".to_owned();
+                return Err(Failed::Spoiled { what, result });
+            };
+            result["output"] = whole;
         }
         Ok(result)
     }
@@ -321,10 +358,18 @@ impl Provider {
             "capabilities": {},
             "clientInfo": { "name": "mozaiks", "version": env!("CARGO_PKG_VERSION") },
         });
-        let whole = Streams::default();
-        let greeting = connection.call("initialize", "initialize", params, self.limit, &whole);
+        let (whole, course) = (Streams::default(), Arc::new(Course::default()));
+        let aside = (&whole, &course);
+        let greeting = connection.call("initialize", "initialize", params, self.limit, aside);
         let answer = match timeout(GREETING, greeting).await {
-            Err(_) => return Err(Failed::Lost("it does not answer `initialize`".to_owned())),
+            Err(_) => {
+                let stray = course.stray().map(|it| format!(", but {it}"));
+                let why = format!(
+                    "it does not answer `initialize`{}",
+                    stray.unwrap_or_default()
+                );
+                return Err(Failed::Lost(why));
+            }
             Ok(Err(Failed::Error(error))) if error.code == wire::NO_METHOD => {
                 return Ok(Features::default());
             }

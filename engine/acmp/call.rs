@@ -1,7 +1,7 @@
 //! Calls over one connection, and which answer is whose.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use super::{
-    buyer::{Failed, Features, Streams},
+    buyer::{Course, Failed, Features, Streams},
     chunks::Chunks,
     link::{Gone, Link},
     wire::{self, Error, Message},
@@ -23,6 +23,8 @@ use super::{
 
 /// How long the end of a connection may take.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// Of how many calls that are over it is known that they were ours.
+const PAST: usize = 1000;
 
 /// A connection to a provider, shared by all that ask it.
 pub(super) struct Connection {
@@ -39,6 +41,8 @@ pub(super) struct Connection {
 #[derive(Default)]
 struct Open {
     calls: HashMap<String, Call>,
+    /// The ids of the last that nobody waits for any more, and that may be answered all the same.
+    past: VecDeque<String>,
     /// Why nothing comes any more.
     lost: Option<Failed>,
 }
@@ -48,6 +52,19 @@ struct Call {
     /// Told of each sign of life.
     beat: Arc<Notify>,
     output: Option<Arc<Chunks>>,
+    course: Arc<Course>,
+}
+
+impl Open {
+    /// Whether there is, or was, a call of this id.
+    fn knows(&self, id: &str) -> bool {
+        self.calls.contains_key(id) || self.past.iter().any(|it| it == id)
+    }
+
+    /// An answer came with this id, which is of no call: any of those who wait may wait for it.
+    fn strays(&self, id: &Value) {
+        self.calls.values().for_each(|it| it.course.strays(id));
+    }
 }
 
 fn locked(open: &Mutex<Open>) -> MutexGuard<'_, Open> {
@@ -103,7 +120,7 @@ impl Connection {
         method: &str,
         params: Value,
         limit: usize,
-        streams: &Streams,
+        (streams, course): (&Streams, &Arc<Course>),
     ) -> Result<Value, Failed> {
         let message = Message::Request {
             id: json!(id),
@@ -121,6 +138,7 @@ impl Connection {
             answer,
             beat: Arc::clone(&beat),
             output: streams.output.clone(),
+            course: Arc::clone(course),
         };
         {
             let mut open = locked(&self.open);
@@ -151,11 +169,13 @@ impl Connection {
                         Err(Failed::Lost(_)) => streams.input.is_some(),
                         _ => false,
                     };
-                    if answer.is_ok() && !is_fed {
-                        let what = "it answers before it has the whole of its input";
-                        return Err(Failed::OutOfOrder(what.to_owned()));
-                    }
-                    return answer;
+                    return match answer {
+                        Ok(result) if !is_fed => {
+                            let what = "it answers before it has the whole of its input".to_owned();
+                            Err(Failed::Spoiled { what, result })
+                        }
+                        answer => answer,
+                    };
                 }
                 fed = &mut feeding, if !is_fed => {
                     fed?;
@@ -231,7 +251,13 @@ struct Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        locked(&self.connection.open).calls.remove(self.id);
+        let mut open = locked(&self.connection.open);
+        open.calls.remove(self.id);
+        open.past.push_back(self.id.to_owned());
+        if open.past.len() > PAST {
+            open.past.pop_front();
+        }
+        drop(open);
         if self.is_sent {
             let params = json!({ "task_id": self.id, "reason": "nobody waits for it any more" });
             self.connection.notify("acmp/cancel", params);
@@ -254,8 +280,10 @@ fn settle(open: &Mutex<Open>, id: &str, outcome: Result<Value, Failed>) {
 fn take(open: &Mutex<Open>, text: &str) -> Result<(), Error> {
     match Message::parse(text) {
         Ok(Message::Answer { id, outcome }) => {
-            if let Some(id) = id.as_str() {
-                settle(open, id, outcome.map_err(Failed::Error));
+            let ours = id.as_str().filter(|it| locked(open).knows(it));
+            match ours {
+                Some(id) => settle(open, id, outcome.map_err(Failed::Error)),
+                None => locked(open).strays(&id),
             }
         }
         Ok(Message::Notification { method, params }) if method == "acmp/heartbeat" => {

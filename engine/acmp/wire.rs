@@ -55,6 +55,17 @@ impl Error {
         }
     }
 
+    /// What is said in place of a code or a message is told as it stands.
+    fn read(error: &Value) -> Error {
+        let message = error["message"].as_str().or(error.as_str());
+        let message = message.map_or_else(|| error.to_string(), str::to_owned);
+        Error {
+            code: error["code"].as_i64().unwrap_or(INTERNAL),
+            message,
+            data: error["data"].clone(),
+        }
+    }
+
     /// With the task it is about.
     pub fn about(mut self, task_id: &str) -> Error {
         self.data = json!({ "task_id": task_id });
@@ -102,11 +113,7 @@ impl Message {
             (None, Some(id)) => {
                 let outcome = match (object.remove("result"), object.remove("error")) {
                     (Some(result), None) => Ok(result),
-                    (None, Some(error)) => Err(Error {
-                        code: error["code"].as_i64().unwrap_or(INTERNAL),
-                        message: error["message"].as_str().unwrap_or_default().to_owned(),
-                        data: error["data"].clone(),
-                    }),
+                    (None, Some(error)) => Err(Error::read(&error)),
                     _ => return Err(bad("an answer has either a `result` or an `error`")),
                 };
                 Ok(Message::Answer { id, outcome })

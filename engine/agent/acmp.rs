@@ -1,24 +1,25 @@
 //! The providers of a capability: asked one after the other until one can, and held to what they were asked.
 
-use std::{
-    mem,
-    sync::{Arc, atomic::AtomicBool},
-};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
-use super::{Agent, Answer, Reply, Request, Usage, Witness};
+use super::{Agent, Answer, Reply, Request};
 use crate::{
-    accept::{Failure, Rejection},
+    accept::{Asked, Failure, Rejection},
     acmp::{
-        buyer::{Failed, Provider},
+        buyer::{Course, Failed, Provider},
         proof, wire,
     },
     context::Json,
     dag::Invocation,
     prompt,
-    usage::Cost,
 };
+
+mod bill;
+
+use bill::Bill;
 
 /// How much of what a provider says is told.
 const SHOWN: usize = 500;
@@ -32,78 +33,35 @@ pub struct Acmp {
 
 impl Agent for Acmp {
     fn ask(&self, request: Request) -> Answer {
-        let (capability, providers) = (Arc::clone(&self.capability), self.providers.clone());
+        let capability = Arc::clone(&self.capability);
+        let providers = in_turn(&self.providers, &request.failed);
         Box::pin(async move {
-            let (mut task_id, mut params) = match &request.invocation {
-                Some(invocation) => (invocation.task_id.clone(), invocation.params()),
-                None => by_prompt(&capability, &request),
+            let course = Arc::new(Course::default());
+            let most = request.invocation.as_ref();
+            let most = most.and_then(|it| it.task.max_price_cu);
+            let bill = Bill::new(most, &course, &request.witness);
+            let limit = request.timeout;
+            let mut inquiry = Inquiry {
+                request,
+                providers,
+                course,
+                bill,
+                asked: 0,
             };
-            let max_price = params["max_price_cu"].as_f64();
-            let proof = params["proof_method"].as_str().map(str::to_owned);
-            let mut bill = Bill::new(max_price, &request.witness);
-            let mut streams = request.streams.clone();
-            let mut last = None;
-            // Whoever has a part of the input is the only one that gets it.
-            let n_asked = match streams.input {
-                Some(_) => 1,
-                None => providers.len(),
-            };
-            for provider in providers.iter().take(n_asked) {
-                let invoked = provider.invoke(&task_id, &params, &streams, &bill.is_open);
-                let mut invoked = invoked.await;
-                if let (Some(chunks), Err(failed)) = (&streams.output, &invoked) {
-                    let is_refused = streams.input.is_none() && wants_it_whole(failed);
-                    if is_refused || chunks.has_begun() {
-                        // Whoever is asked from now on gives it whole.
-                        chunks.settle(None);
-                        streams.output = None;
-                    }
-                    if is_refused {
-                        // What was said of the first id may be said of it again.
-                        task_id = Invocation::id_of(&format!("{task_id}/whole"));
-                        params["task_id"] = json!(task_id);
-                        let whole = provider.invoke(&task_id, &params, &streams, &bill.is_open);
-                        invoked = whole.await;
-                    }
-                }
-                match invoked {
-                    Ok(result) => {
-                        let terms = Terms {
-                            task_id: &task_id,
-                            max_price,
-                            proof: proof.as_deref(),
-                            max_bytes: request.max_output_bytes,
-                        };
-                        bill.settle(result["cost_cu"].as_f64());
-                        let reply = terms.read(&result);
-                        let cu = bill.ended();
-                        let mut reply = reply.map_err(|mut it| {
-                            it.usage.cu = cu;
-                            by(provider, it)
-                        })?;
-                        reply.usage.cu = cu;
-                        if request.invocation.is_none() {
-                            reply.text = data(&reply.text);
-                        }
-                        return Ok(reply);
-                    }
-                    Err(failed) => {
-                        bill.failed(&failed);
-                        let rejection = by(provider, refused(&failed));
-                        last = Some(rejection);
-                        if !another_may(&failed) {
-                            break;
-                        }
-                    }
-                }
+            let made = timeout(limit, inquiry.make(&capability)).await;
+            let mut made = made.unwrap_or_else(|_| Err(inquiry.late()));
+            let usage = inquiry.bill.ended();
+            match &mut made {
+                Ok(reply) => reply.usage = usage,
+                Err(rejection) => rejection.usage = usage,
             }
-            let mut last = last.unwrap_or_else(|| {
-                let message = format!("no provider serves the capability `{capability}`");
-                Rejection::new(Failure::NotFound, message)
-            });
-            last.usage.cu = bill.ended();
-            Err(last)
+            made
         })
+    }
+
+    /// It knows who was asked when the time is up, and what they said.
+    fn is_timed(&self) -> bool {
+        false
     }
 
     fn takes_chunks(&self) -> super::Ready {
@@ -126,61 +84,117 @@ impl Agent for Acmp {
     }
 }
 
-/// What a task takes, as far as anybody can know: a provider that was given it and of which nothing was heard any more
-/// may take as much as was offered.
-struct Bill {
-    most: Option<f64>,
-    /// Whether a provider has the task.
-    is_open: AtomicBool,
-    taken: Usage,
-    /// Who is told where nobody waits for the end.
-    witness: Witness,
+/// Who is asked first, who next, and so on: those that failed the task come after the others, the last one last.
+fn in_turn(providers: &[Arc<Provider>], failed: &[Arc<str>]) -> Vec<Arc<Provider>> {
+    let mut providers = providers.to_vec();
+    let failed_as = |it: &Arc<Provider>| failed.iter().position(|name| *name == it.name);
+    providers.sort_by_key(failed_as);
+    providers
 }
 
-impl Bill {
-    fn new(most: Option<f64>, witness: &Witness) -> Bill {
-        Bill {
-            most,
-            is_open: AtomicBool::new(false),
-            taken: Usage::default(),
-            witness: witness.clone(),
-        }
-    }
+/// A question on its way through providers.
+struct Inquiry {
+    request: Request,
+    providers: Vec<Arc<Provider>>,
+    course: Arc<Course>,
+    bill: Bill,
+    /// The place of the one that is asked.
+    asked: usize,
+}
 
-    /// A provider takes so much. Where that is no price, or more than was offered, it takes no more than that.
-    fn settle(&mut self, price: Option<f64>) {
-        *self.is_open.get_mut() = false;
-        let price = price.filter(|it| *it >= 0.0).or(self.most);
-        let most = self.most.unwrap_or(f64::INFINITY);
-        self.taken.add(Usage {
-            cu: price.map(|it| Cost::new(it.min(most))),
-            ..Usage::default()
-        });
-    }
-
-    fn failed(&mut self, failed: &Failed) {
-        match failed {
-            Failed::Lost(_) | Failed::Silent(_) | Failed::Malformed(_)
-                if *self.is_open.get_mut() =>
-            {
-                self.settle(None)
+impl Inquiry {
+    async fn make(&mut self, capability: &str) -> Result<Reply, Rejection> {
+        let (mut task_id, mut params) = match &self.request.invocation {
+            Some(invocation) => (invocation.task_id.clone(), invocation.params()),
+            None => by_prompt(capability, &self.request),
+        };
+        let max_price = params["max_price_cu"].as_f64();
+        let proof = params["proof_method"].as_str().map(str::to_owned);
+        let mut streams = self.request.streams.clone();
+        let mut last = None;
+        // Whoever has a part of the input is the only one that gets it.
+        let n_asked = match streams.input {
+            Some(_) => 1,
+            None => self.providers.len(),
+        };
+        for at in 0..n_asked.min(self.providers.len()) {
+            self.asked = at;
+            let provider = Arc::clone(&self.providers[at]);
+            let invoked = provider.invoke(&task_id, &params, &streams, &self.course);
+            let mut invoked = invoked.await;
+            if let (Some(chunks), Err(failed)) = (&streams.output, &invoked) {
+                let is_refused = streams.input.is_none() && wants_it_whole(failed);
+                if is_refused || chunks.has_begun() {
+                    // Whoever is asked from now on gives it whole.
+                    chunks.settle(None);
+                    streams.output = None;
+                }
+                if is_refused {
+                    // What was said of the first id may be said of it again.
+                    task_id = Invocation::id_of(&format!("{task_id}/whole"));
+                    params["task_id"] = json!(task_id);
+                    let whole = provider.invoke(&task_id, &params, &streams, &self.course);
+                    invoked = whole.await;
+                }
             }
-            // What says that it failed takes nothing.
-            _ => *self.is_open.get_mut() = false,
+            match invoked {
+                Ok(result) => {
+                    let terms = Terms {
+                        task_id: &task_id,
+                        max_price,
+                        proof: proof.as_deref(),
+                        max_bytes: self.request.max_output_bytes,
+                    };
+                    self.bill.took(&result);
+                    let mut reply = terms.read(&result).map_err(|it| self.by(it))?;
+                    if self.request.invocation.is_none() {
+                        reply.text = data(&reply.text);
+                    }
+                    return Ok(reply);
+                }
+                Err(failed) => {
+                    self.bill.failed(&failed);
+                    last = Some(self.by(refused(&failed)));
+                    if !another_may(&failed) {
+                        break;
+                    }
+                }
+            }
         }
+        Err(last.unwrap_or_else(|| {
+            let message = format!("no provider serves the capability `{capability}`");
+            Rejection::new(Failure::NotFound, message)
+        }))
     }
 
-    fn ended(&mut self) -> Option<Cost> {
-        mem::take(&mut self.taken).cu
-    }
-}
-
-impl Drop for Bill {
-    fn drop(&mut self) {
-        if *self.is_open.get_mut() {
-            self.settle(None);
+    /// The time is up.
+    fn late(&self) -> Rejection {
+        let mut late = Rejection::late(self.request.timeout);
+        late.asked = self.asked();
+        if let (Some(stray), Some(asked)) = (self.course.stray(), &late.asked) {
+            let heard = format!("; provider `{}` {stray}", asked.provider);
+            late.message.push_str(&heard);
         }
-        self.witness.uses(self.taken);
+        late
+    }
+
+    /// Names the provider that a rejection is about.
+    fn by(&self, mut rejection: Rejection) -> Rejection {
+        rejection.asked = self.asked();
+        if let Some(asked) = &rejection.asked {
+            rejection.message = format!("provider `{}`: {}", asked.provider, rejection.message);
+        }
+        rejection
+    }
+
+    fn asked(&self) -> Option<Asked> {
+        let asked = self.providers.get(self.asked)?;
+        let has_failed = |it: &&Arc<Provider>| self.request.failed.contains(&it.name);
+        let others = self.providers.iter().filter(|it| it.name != asked.name);
+        Some(Asked {
+            provider: Arc::clone(&asked.name),
+            has_others: others.filter(|it| !has_failed(it)).count() > 0,
+        })
     }
 }
 
@@ -229,24 +243,22 @@ impl Terms<'_> {
             );
             return reject(Failure::WrongTask, message);
         }
-        let cost = &result["cost_cu"];
-        match cost.as_f64() {
-            Some(cost) if cost >= 0.0 && self.max_price.is_none_or(|it| cost <= it) => (),
-            Some(cost) if cost >= 0.0 => {
-                let most = self.max_price.unwrap_or_default();
-                let message = format!("the result costs {cost} CU; {most} are allowed");
-                return reject(Failure::BudgetExceeded, message);
-            }
-            _ => {
-                let cost = prompt::cut(&cost.to_string(), SHOWN);
-                let message = format!("`cost_cu` is {cost}, which is no price");
-                return reject(Failure::WrongShape, message);
-            }
-        }
-        let Some(tokens) = result["tokens_used"].as_u64() else {
-            let message = "`tokens_used` is no number of tokens".to_owned();
+        let shown = |key: &str| match result.get(key) {
+            Some(it) => format!("`{key}` is {}", prompt::cut(&it.to_string(), SHOWN)),
+            None => format!("there is no `{key}`"),
+        };
+        let Some(cost) = bill::price(result) else {
+            let message = format!("{}, which is no price", shown("cost_cu"));
             return reject(Failure::WrongShape, message);
         };
+        if let Some(most) = self.max_price.filter(|it| cost > *it) {
+            let message = format!("the result costs {cost} CU; {most} are allowed");
+            return reject(Failure::BudgetExceeded, message);
+        }
+        if bill::tokens(result).is_none() {
+            let message = format!("{}, which is no number of tokens", shown("tokens_used"));
+            return reject(Failure::WrongShape, message);
+        }
         let output = &result["output"];
         if !output["type"].is_string() || output.get("data").is_none() {
             let message = match result["output_streamed"] == true {
@@ -267,19 +279,9 @@ impl Terms<'_> {
         }
         Ok(Reply {
             text: Json::of_text(text).text().into_owned(),
-            usage: Usage {
-                output_tokens: tokens,
-                ..Usage::default()
-            },
             ..Reply::default()
         })
     }
-}
-
-/// Names the provider a rejection is about.
-fn by(provider: &Provider, mut rejection: Rejection) -> Rejection {
-    rejection.message = format!("provider `{}`: {}", provider.name, rejection.message);
-    rejection
 }
 
 /// Whether the next provider may be able to do it.
@@ -287,11 +289,19 @@ fn another_may(failed: &Failed) -> bool {
     match failed {
         Failed::Lost(_) | Failed::Foreign(_) | Failed::Refused(_) | Failed::Malformed(_) => true,
         Failed::Error(error) => {
-            [wire::CAPABILITY_NOT_FOUND, wire::BUDGET_EXCEEDED].contains(&error.code)
+            let cannot = [
+                wire::CAPABILITY_NOT_FOUND,
+                wire::BUDGET_EXCEEDED,
+                wire::PROOF_UNSUPPORTED,
+                wire::FEATURE_UNSUPPORTED,
+            ];
+            cannot.contains(&error.code)
         }
-        Failed::Silent(_) | Failed::TooLong { .. } | Failed::OutOfOrder(_) | Failed::TooMuch(_) => {
-            false
-        }
+        Failed::Silent(_)
+        | Failed::TooLong { .. }
+        | Failed::OutOfOrder(_)
+        | Failed::TooMuch(_)
+        | Failed::Spoiled { .. } => false,
     }
 }
 
@@ -306,7 +316,9 @@ fn refused(failed: &Failed) -> Rejection {
         Failed::Lost(why) => (Failure::Connection, why.clone()),
         Failed::Foreign(what) => (Failure::NotFound, what.clone()),
         Failed::Refused(why) => (Failure::Authentication, why.clone()),
-        Failed::OutOfOrder(what) => (Failure::WrongShape, what.clone()),
+        Failed::OutOfOrder(what) | Failed::Spoiled { what, .. } => {
+            (Failure::WrongShape, what.clone())
+        }
         Failed::TooMuch(what) => (Failure::TooLong, what.clone()),
         Failed::Silent(span) => {
             let message = format!("it was silent for {} seconds", span.as_secs_f64());

@@ -42,6 +42,7 @@ pub(super) fn question() -> Request {
         view: context.view(&Sees::All),
         invocation: None,
         streams: Streams::default(),
+        failed: Vec::new(),
         shape: None,
         tools: None,
         timeout: std::time::Duration::from_secs(600),

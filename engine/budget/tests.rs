@@ -96,6 +96,33 @@ fn what_may_be_had_for_nothing_is_there_to_the_end() {
 }
 
 #[test]
+fn what_has_no_price_begins_as_long_as_anything_is_left() {
+    let cu = |cu: Cost| Amount {
+        cu,
+        ..Amount::default()
+    };
+    let limit = Limit {
+        cu: Some(Cost::new(1.0)),
+        ..Limit::default()
+    };
+    let unpriced = || cu(Cost::LEAST);
+    let mut ledger = Ledger::new(limit, Amount::default());
+    let both = [
+        go(ledger.reserve(unpriced())),
+        go(ledger.reserve(unpriced())),
+    ];
+    let priced = go(ledger.reserve(cu(Cost::new(0.5))));
+    ledger.settle(priced, cu(Cost::new(0.25)));
+    for (hold, took) in both.into_iter().zip([0.5, 5.0]) {
+        ledger.settle(hold, cu(Cost::new(took)));
+    }
+    assert_eq!(ledger.reserve(unpriced()), Answer::Never);
+    let reached = ledger.reached().map(ToString::to_string);
+    expect!["the budget of the run is reached: 5.75 of 1 CU are spent"]
+        .assert_eq(&reached.unwrap_or_default());
+}
+
+#[test]
 fn a_batch_spends_of_the_run_too() {
     let mut ledger = Ledger::new(limit(1_000), tokens(0));
     ledger.begin_batch("b", cost(2.0), money(1.5));

@@ -33,13 +33,13 @@ pub struct Acmp {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub deadline_seconds: Option<u64>,
-    /// The most that all tasks of a DAG together may cost, in CU, all their attempts counted. With it, each task needs a `max_price_cu`, and where that much is not left the run stops with status `budget`.
+    /// The most that all tasks of a DAG together may cost, in CU, all their attempts counted. With it, each task needs a `max_price_cu`: a DAG that may cost more is refused before anything starts, and where what a task may cost is not left for another attempt the run stops with status `budget`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub max_price_cu: Option<f64>,
     /// How large a DAG may get.
     pub limits: DagLimits,
-    /// Who else may be asked. A capability that an agent of the workflow serves goes to that agent; any other to the first of these that serves it, and to the next where that one cannot.
+    /// Who else may be asked. A capability that an agent of the workflow serves goes to that agent; any other to the first of these that serves it, and to the next where that one cannot. Where one fails a task that it was given, the next attempt is the next one's: whoever failed the task comes after the others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub providers: Vec<Provider>,
     /// What `mozaiks-run provide` takes for a task, in CU, by the capability that it asks for; for others, nothing. A task whose `max_price_cu` is less is refused.

@@ -173,7 +173,7 @@ pub(super) struct DagOptions {
     /// How often a task is tried again after its first attempt
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(super) retry_limit: Option<u32>,
-    /// The most that all tasks together may cost, in CU
+    /// The most that all tasks together may cost, in CU: each has to say its `max_price_cu`, and a DAG that may cost more is refused before anything starts
     #[arg(long, value_name = "CU", value_parser = price)]
     pub(super) max_price_cu: Option<f64>,
 }
@@ -197,13 +197,13 @@ pub(super) struct Session {
     /// Write everything that happens to this file, one JSON object a line, after what is there already
     #[arg(long, value_name = "FILE")]
     pub(super) events: Option<PathBuf>,
-    /// The most tokens that the run may use, all its sessions together
+    /// The most tokens that the run may use, all its sessions together, those that providers report as well
     #[arg(long, value_name = "N", value_parser = tokens)]
     pub(super) budget_tokens: Option<NonZeroU64>,
     /// The most money that the run may spend, all its sessions together, in the currency of the prices
     #[arg(long, value_name = "X", value_parser = money)]
     pub(super) budget_cost: Option<Cost>,
-    /// The most that providers may take for tasks of DAGs, in CU, all sessions together
+    /// The most that providers may take for tasks of DAGs, in CU, all sessions together: tasks need no prices, and once so much is used no other starts
     #[arg(long, value_name = "CU", value_parser = money)]
     pub(super) budget_cu: Option<Cost>,
     /// Ask nobody: people's answers are their defaults; where there is none, the run stops and waits for `resume`

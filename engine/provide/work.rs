@@ -176,6 +176,7 @@ impl Task {
             view,
             invocation: None,
             streams: Streams::default(),
+            failed: Vec::new(),
             shape: served.spec.shape.clone(),
             tools: self.toolbox(provider, served),
             timeout: provider.limits.timeout,

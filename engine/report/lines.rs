@@ -385,7 +385,17 @@ fn ended(end: &TaskEnd, attempts: u32, files: usize) -> (&'static str, String) {
 
 /// What is put before numbers that are an estimate, in part at least.
 pub(super) fn about(usage: Usage) -> &'static str {
-    match usage.estimated {
+    mark(usage.estimated)
+}
+
+/// What providers took, where that is known.
+pub(super) fn cu(usage: Usage) -> Option<String> {
+    let amount = usage.cu?.amount();
+    Some(format!("{}{amount} CU", mark(usage.cu_estimated)))
+}
+
+fn mark(is_estimated: bool) -> &'static str {
+    match is_estimated {
         true => "~",
         false => "",
     }
@@ -398,7 +408,6 @@ pub(super) fn tokens(usage: Usage) -> String {
         output_tokens,
         cached_input_tokens,
         cost,
-        cu,
         ..
     } = usage;
     let about = about(usage);
@@ -412,8 +421,8 @@ pub(super) fn tokens(usage: Usage) -> String {
     if let Some(cost) = cost {
         text.push_str(&format!(", cost {about}{}", cost.amount()));
     }
-    if let Some(cu) = cu {
-        text.push_str(&format!(", {} CU", cu.amount()));
+    if let Some(cu) = cu(usage) {
+        text.push_str(&format!(", {cu}"));
     }
     text
 }

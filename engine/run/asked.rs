@@ -90,6 +90,7 @@ impl Performance<'_> {
             view,
             invocation,
             streams: Streams::default(),
+            failed: self.fates[ix.at()].failed.clone(),
             leave: Leave::default(),
             witness: self.ear.witness((ix, attempt)),
             max_output_bytes: self.max_output_bytes,

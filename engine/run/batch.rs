@@ -108,6 +108,7 @@ impl Run<'_> {
             judged: Vec::new(),
             streams: Streams::new(n_tasks),
             under_way: vec![None; n_tasks],
+            given_up: Vec::new(),
             queue: Queue::default(),
         };
         let driven = drive::Batch {

@@ -53,6 +53,8 @@ pub(super) struct Asked {
     /// How many attempts were rejected, and what they used.
     pub(super) rejections: u32,
     pub(super) rejected_usage: Usage,
+    /// By whom, of several that could be asked, the last one last.
+    pub(super) failed: Vec<Arc<str>>,
     /// The answer that could be used, and what it used.
     pub(super) answer: Option<(Arc<str>, Usage)>,
     /// What the calls for that answer brought.
@@ -118,9 +120,12 @@ impl Log {
         let mut asked = Asked::default();
         while let Some(past) = self.next_step() {
             match &past.step {
-                Step::TurnRejected { usage } if past.turn == turn => {
+                Step::TurnRejected { usage, asked: who } if past.turn == turn => {
                     asked.rejections += 1;
                     asked.rejected_usage.add(*usage);
+                    if let Some(who) = who {
+                        who.note(&mut asked.failed);
+                    }
                 }
                 Step::Answered { agent: spoke, .. } if past.turn == turn && **spoke == *agent => {
                     let Some(Past {
@@ -244,13 +249,14 @@ impl Log {
     ) {
         let failure = rejection.failure.as_str();
         let message = &rejection.message;
-        let data = json!({
+        let mut data = json!({
             "turn": turn,
             "agent": agent,
             "failure": failure,
             "message": message,
             "usage": rejection.usage,
         });
+        note_asked(&mut data, rejection);
         self.push("turn_rejected", data, |it| {
             it.attempt = Some(attempt);
             it.body.clone_from(&rejection.answer);
@@ -327,12 +333,13 @@ impl Log {
             Retry::Backoff => json!("backoff"),
             Retry::NotBefore(floor) => json!(floor.as_millis() as u64),
         };
-        let data = json!({
+        let mut data = json!({
             "failure": rejection.failure.as_str(),
             "message": rejection.message,
             "retry": retry,
             "usage": usage,
         });
+        note_asked(&mut data, rejection);
         self.about("rejected", about, data, rejection.answer.clone());
     }
 
@@ -477,6 +484,13 @@ pub(super) fn boundary() {}
 
 /// A batch, a task by its place in the plan, and the number of an attempt.
 pub(super) type About<'a> = (&'a Arc<str>, u32, u32);
+
+/// Notes who failed: another one is asked next, also by whoever goes on with the run.
+fn note_asked(data: &mut Value, rejection: &Rejection) {
+    if let Some(asked) = &rejection.asked {
+        data["provider"] = json!(&*asked.provider);
+    }
+}
 
 fn misfit(wanted: &str, turn: u32, found: &Step) -> String {
     format!(

@@ -138,16 +138,20 @@ impl Meter {
         }
     }
 
-    /// Waits until a task may be given away for the most that it may cost, where it says so.
+    /// Waits until a task may be given away for the most that it may cost. Where nobody says how much that is, it may be
+    /// as long as something is left, and what it took is settled afterwards; so are its tokens.
     async fn give(&self, request: &Request) -> Result<Option<Given>, Rejection> {
+        let is_limited = {
+            let ledger = self.purse.ledger();
+            ledger.is_limited() || ledger.is_limited_in_cu()
+        };
+        if !self.has_providers || !is_limited {
+            return Ok(None);
+        }
         let task = request.invocation.as_ref().map(|it| &it.task);
         let price = task.and_then(|it| it.max_price_cu).map(Cost::new);
-        let is_limited = self.has_providers && self.purse.ledger().is_limited_in_cu();
-        let Some(cu) = price.filter(|_| is_limited) else {
-            return Ok(None);
-        };
         let amount = Amount {
-            cu,
+            cu: price.unwrap_or(Cost::LEAST),
             ..Amount::default()
         };
         Ok(Some(Given {
@@ -259,15 +263,7 @@ impl Meter {
 
 impl Given {
     fn ended(mut self, used: Usage) {
-        self.settle(used);
-    }
-
-    /// Only what it cost: its tokens are not ours.
-    fn settle(&mut self, used: Usage) {
-        self.held.settle(Usage {
-            cu: used.cu,
-            ..Usage::default()
-        });
+        self.held.settle(used);
     }
 }
 
@@ -275,7 +271,7 @@ impl Drop for Given {
     fn drop(&mut self) {
         // What has ended is settled already.
         let used = self.witness.used();
-        self.settle(used);
+        self.held.settle(used);
     }
 }
 

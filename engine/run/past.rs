@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{aside::Aside, sessions::Sessions, tools::Done};
 use crate::{
-    accept::{Failure, Rejection},
+    accept::{Asked, Failure, Rejection},
     agent::Usage,
     budget::Limit,
     context::Json,
@@ -51,6 +51,7 @@ pub(super) enum Step {
     Session,
     TurnRejected {
         usage: Usage,
+        asked: Option<Asked>,
     },
     Answered {
         agent: Arc<str>,
@@ -211,6 +212,7 @@ impl Reader {
             }
             "turn_rejected" => Step::TurnRejected {
                 usage: usage(&data)?,
+                asked: asked(&data),
             },
             "answered" => Step::Answered {
                 agent: data["agent"].as_str().context("no agent")?.into(),
@@ -301,6 +303,7 @@ impl Reader {
                 let message = data["message"].as_str().unwrap_or_default();
                 let mut rejection = Rejection::new(failure.context("no kind of failure")?, message);
                 rejection.answer = entry.body;
+                rejection.asked = asked(data);
                 let retry = match &data["retry"] {
                     Value::String(word) if word == "never" => Retry::Never,
                     Value::String(word) if word == "backoff" => Retry::Backoff,
@@ -372,7 +375,7 @@ impl Reader {
     fn undo(&mut self, at: usize) {
         for past in self.past.drain(at..) {
             match past.step {
-                Step::TurnRejected { usage } | Step::Answered { usage, .. } => {
+                Step::TurnRejected { usage, .. } | Step::Answered { usage, .. } => {
                     self.undone.add(usage);
                 }
                 Step::Attempt(attempt) => self.undone.add(attempt.usage),
@@ -405,6 +408,15 @@ fn is_spent(kind: &str) -> bool {
         kind,
         "answered" | "turn_rejected" | "accepted" | "rejected" | "withheld" | "cut_short"
     )
+}
+
+/// Who failed, where that was written down.
+fn asked(data: &Value) -> Option<Asked> {
+    Some(Asked {
+        provider: data["provider"].as_str()?.into(),
+        // Whether there is another attempt was decided when it was.
+        has_others: false,
+    })
 }
 
 fn calls(data: &Value) -> anyhow::Result<Calls> {

@@ -57,6 +57,9 @@ impl Performance<'_> {
             past::Came::Feedback(rejection) => {
                 let fate = &mut self.fates[ix.at()];
                 fate.before = attempt.number;
+                if let Some(rejection) = &rejection {
+                    rejection.note(&mut fate.failed);
+                }
                 fate.rejection = rejection.map(Box::new);
                 return Ok(None);
             }
@@ -65,7 +68,9 @@ impl Performance<'_> {
                 retry,
                 until_ms,
             } => {
-                self.fates[ix.at()].rejection = Some(Box::new(rejection));
+                let fate = &mut self.fates[ix.at()];
+                rejection.note(&mut fate.failed);
+                fate.rejection = Some(Box::new(rejection));
                 let wait = until_ms.map(|it| clock::span(clock::now_ms(), it));
                 // A clock that went back makes no wait longer than it could have been.
                 let longest = self.batch.policy.backoff.max;

@@ -82,6 +82,8 @@ pub(super) struct Fate {
     /// How many of them count no more, because the task was to be tried again.
     pub(super) before: u32,
     pub(super) rejection: Option<Box<Rejection>>,
+    /// Who failed it, of several that could be asked, the last one last.
+    pub(super) failed: Vec<Arc<str>>,
     pub(super) origin: Origin,
 }
 

@@ -131,7 +131,10 @@ pub(super) async fn make(
 impl Ahead {
     /// As any other attempt; but its output is there when it is known that its input was the right one.
     pub(super) async fn make(self) -> Answer {
+        let witness = self.asking.request.witness.clone();
         let mut answer = make(self.asking, self.agent, self.offer).await;
+        // It may be given up before anybody judges it.
+        witness.uses(answer.usage);
         if answer.output.is_ok() && !self.input.hold().await {
             let message = "what it began with is not what came of it";
             answer.output = Err(Rejection::new(Failure::Unresolved, message));
@@ -192,6 +195,7 @@ impl Performance<'_> {
         };
         let mut request = self.request(ix, attempt, Some(Arc::new(invocation)));
         request.streams.input = Some(Arc::clone(&input));
+        self.gets_under_way(ix, attempt, &request.witness);
         Ok(Ahead {
             asking: Asking {
                 terms: self.terms(task),

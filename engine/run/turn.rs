@@ -72,6 +72,7 @@ impl Run<'_> {
         let last_attempt = ATTEMPTS.max(done + 1);
         let mut prompt = told.clone();
         let mut last: Option<Rejection> = None;
+        let mut failed = recalled.failed;
         let mut ear = Ear::new();
         for attempt in done + 1..=last_attempt {
             let request = Request {
@@ -83,6 +84,7 @@ impl Run<'_> {
                 view: view.clone(),
                 invocation: None,
                 streams: Streams::default(),
+                failed: failed.clone(),
                 shape: spec.shape.clone(),
                 tools: self.tools.toolbox(agent, self.given(agent)),
                 timeout: TIMEOUT,
@@ -151,15 +153,18 @@ impl Run<'_> {
                                 read: said.read,
                             });
                         }
-                        Err(rejection) => rejection,
+                        Err(rejection) => Rejection {
+                            usage: reply.usage,
+                            ..rejection
+                        },
                     }
                 }
             };
+            rejection.note(&mut failed);
             let is_same = last
                 .as_ref()
                 .is_some_and(|it| it.answer.is_some() && it.answer == rejection.answer);
-            let is_last =
-                attempt == last_attempt || is_same || !rejection.failure.is_worth_a_retry();
+            let is_last = attempt == last_attempt || is_same || !rejection.is_worth_a_retry();
             let floor = rejection.retry_after.unwrap_or_default();
             let span = self.workflow.turn_backoff.span(attempt);
             let wait = floor + span.mul_f64(fastrand::f64());

@@ -101,6 +101,8 @@ pub(super) struct Performance<'a> {
     pub(super) streams: Streams,
     /// For each task, the attempt under way, and what is known of it.
     pub(super) under_way: Vec<Option<(u32, Witness)>>,
+    /// What went ahead and was given up.
+    pub(super) given_up: Vec<(TaskIx, u32, Witness)>,
     /// Each task's instruction as functions left it.
     pub(super) rewritten: Vec<Rewritten>,
     pub(super) notes: (UnboundedSender<Note>, UnboundedReceiver<Note>),
@@ -141,7 +143,7 @@ impl Work for Performance<'_> {
         }
         let about = (&self.batch.id, ix.number(), attempt);
         self.log.started(about, &request.prompt);
-        self.under_way[ix.at()] = Some((attempt, request.witness.clone()));
+        self.gets_under_way(ix, attempt, &request.witness);
         let asking = Asking {
             terms: self.terms(task),
             meter: self.spending.meter(&task.agent),
@@ -255,6 +257,7 @@ impl Work for Performance<'_> {
                 around::lock(&self.ledger).release(ix.at());
                 let retry = self.retry(ix, &rejection);
                 self.log.rejected(about, &rejection, retry, usage);
+                rejection.note(&mut self.fates[ix.at()].failed);
                 self.fates[ix.at()].rejection = Some(Box::new(rejection));
                 Verdict::Rejected(retry)
             }
@@ -369,15 +372,25 @@ impl Performance<'_> {
         }
     }
 
+    /// An attempt is prepared. What went ahead of the task, if anything did, was given up.
+    pub(super) fn gets_under_way(&mut self, ix: TaskIx, attempt: u32, witness: &Witness) {
+        let before = self.under_way[ix.at()].replace((attempt, witness.clone()));
+        let before = before.map(|(attempt, witness)| (ix, attempt, witness));
+        self.given_up.extend(before);
+    }
+
     /// Counts what attempts used that nobody waited for any more.
     pub(super) fn count_cut_short(&mut self) -> anyhow::Result<()> {
-        for (at, attempt) in mem::take(&mut self.under_way).into_iter().enumerate() {
-            let Some((attempt, witness)) = attempt else {
-                continue;
-            };
-            let (ix, usage) = (TaskIx::new(at), witness.used());
+        let under_way = mem::take(&mut self.under_way).into_iter().enumerate();
+        let under_way = under_way.filter_map(|(at, it)| {
+            let (attempt, witness) = it?;
+            Some((TaskIx::new(at), attempt, witness))
+        });
+        let given_up = mem::take(&mut self.given_up).into_iter();
+        for (ix, attempt, witness) in given_up.chain(under_way) {
+            let usage = witness.used();
             if usage != Usage::default() {
-                self.used[at].add(usage);
+                self.used[ix.at()].add(usage);
                 self.log
                     .cut_short((&self.batch.id, ix.number(), attempt), usage);
             }
@@ -415,7 +428,7 @@ impl Performance<'_> {
         let is_same_answer =
             last.is_some_and(|it| it.answer.is_some() && it.answer == rejection.answer);
         match rejection.retry_after {
-            _ if is_same_answer || !rejection.failure.is_worth_a_retry() => Retry::Never,
+            _ if is_same_answer || !rejection.is_worth_a_retry() => Retry::Never,
             Some(floor) => Retry::NotBefore(floor),
             None => Retry::Backoff,
         }

@@ -77,6 +77,26 @@ fn behaviours() -> Vec<(&'static str, Value, &'static str)> {
             "wrong_shape: provider `no_price`: `cost_cu` is \"free\"",
         ),
         (
+            "vast",
+            &none,
+            "wrong_shape: provider `vast`: `cost_cu` is 2000000000.0, which is no price",
+        ),
+        (
+            "wordy",
+            &none,
+            "wrong_shape: provider `wordy`: `tokens_used` is 9223372036854775808, which is no number of tokens",
+        ),
+        (
+            "tokenless",
+            &none,
+            "wrong_shape: provider `tokenless`: there is no `tokens_used`, which is no number of tokens",
+        ),
+        (
+            "error_text",
+            &none,
+            "program_failed: provider `error_text`: error -33099: out of order",
+        ),
+        (
             "dear",
             &none,
             "budget_exceeded: provider `dear`: the result costs 0.5 CU; 0.01 are allowed",
@@ -431,24 +451,13 @@ fn what_is_given_up_at_once_is_not_cancelled_before_it_is_asked_for() {
 }
 
 #[test]
-fn the_next_provider_is_asked_where_one_cannot() {
-    for (first, code) in [
-        ("budget", 0),
-        ("capability", 0),
-        ("closes", 0),
-        ("mcp", 0),
-        ("nonsense", 0),
-        ("internal", 1),
-        ("wrong_id", 1),
-    ] {
-        let project = Project::new();
-        let ran = ask(&project, &[first, "good"], &json!({}));
-        assert_eq!(ran.code, code, "{first}: {}", ran.stderr);
-        assert_eq!(
-            heard(&project, "good", "acmp/invoke").len(),
-            usize::from(code == 0),
-            "{first}"
+fn an_answer_that_fits_no_request_is_told_of() {
+    let soon = json!({ "timeout_ms": 5000 });
+    for (how, id) in [("another_id", "\"another\""), ("numeric_id", "7")] {
+        let wanted = format!(
+            "timeout: no answer within 5 seconds; provider `{how}` sent an answer with the id {id}, which no request has"
         );
+        check(Stdio, how, &soon, &wanted);
     }
 }
 

@@ -24,28 +24,41 @@ fn what_a_task_took_is_what_its_provider_says_up_to_its_price() {
     let none = json!({});
     // Enough for the peer to start, however much else is done here.
     let soon = json!({ "timeout_ms": 5000 });
-    for (how, more, taken) in [
-        ("good", &none, json!(0.001)),
+    const GUESSED: bool = true;
+    const SAID: bool = false;
+    for (how, more, taken, is_guessed) in [
+        ("good", &none, json!(0.001), SAID),
         // It says that it was paid, and proves nothing.
-        ("false_proof", &hash, json!(0.001)),
-        ("proves_late", &hash, json!(0.001)),
+        ("false_proof", &hash, json!(0.001), SAID),
+        ("proves_late", &hash, json!(0.001), SAID),
+        ("wordy", &none, json!(0.001), SAID),
         // No more than was offered, whatever it says.
-        ("dear", &none, json!(0.01)),
-        ("huge", &none, json!(0.01)),
-        ("negative", &none, json!(0.01)),
-        ("no_price", &none, json!(0.01)),
+        ("dear", &none, json!(0.01), SAID),
+        ("huge", &none, json!(0.01), GUESSED),
+        ("negative", &none, json!(0.01), GUESSED),
+        ("no_price", &none, json!(0.01), GUESSED),
         // It may have been paid for what nobody waited for.
-        ("never", &soon, json!(0.01)),
-        ("silent", &none, json!(0.01)),
-        ("closes", &none, json!(0.01)),
-        ("nonsense", &none, json!(0.01)),
+        ("never", &soon, json!(0.01), GUESSED),
+        ("silent", &none, json!(0.01), GUESSED),
+        ("closes", &none, json!(0.01), GUESSED),
+        ("nonsense", &none, json!(0.01), GUESSED),
         // It did nothing.
-        ("internal", &none, Value::Null),
-        ("mcp", &none, Value::Null),
+        ("internal", &none, Value::Null, SAID),
+        ("mcp", &none, Value::Null, SAID),
     ] {
         let project = Project::new();
         let ran = ask(&project, &[how], more);
         assert_eq!(cu(&project, &ran), taken, "{how}: {}", ran.stderr);
+        let usage = &read(&ran.stdout)["usage"];
+        assert_eq!(usage["cu_estimated"] == true, is_guessed, "{how}: {usage}");
+        // What somebody said counts, whatever is wrong besides.
+        let tokens = if is_guessed || how == "wordy" { 0 } else { 7 };
+        let tokens = if taken.is_null() { 0 } else { tokens };
+        let said = usage["output_tokens"].as_u64();
+        let is_priceless = ["huge", "negative", "no_price"].contains(&how);
+        assert_eq!(said, Some(if is_priceless { 7 } else { tokens }), "{how}");
+        let shown = project.run(&["show"]).stdout;
+        assert_eq!(shown.contains("~0.01 CU"), is_guessed, "{how}: {shown}");
     }
 }
 
@@ -94,6 +107,56 @@ fn what_a_dag_may_cost_is_reserved_for_each_task_and_the_run_stops_there_and_goe
         reason.contains("the result costs 0.001 CU; 0 are allowed"),
         "{reason}"
     );
+}
+
+#[test]
+fn what_cannot_be_reserved_is_settled_afterwards() {
+    let task = |id| json!({ "task_id": id, "capability": "echo", "input": { "type": "text", "data": "x" } });
+    // Nobody says what a task may cost, and how many tokens it may take.
+    let dag = json!({ "dag_id": "dag_1", "edges": [], "tasks": [task("a"), task("b"), task("c")] });
+    for (how, option, limits, reason) in [
+        (
+            "five",
+            "--budget-cu",
+            ["1", "10", "11"],
+            "5 of 1 CU are spent",
+        ),
+        (
+            "good",
+            "--budget-tokens",
+            ["7", "14", "15"],
+            "7 of 7 tokens are used",
+        ),
+    ] {
+        let project = Project::new();
+        let endpoint = Peer::start(&project, how, Stdio).endpoint.clone();
+        let acmp = json!({
+            "concurrency": 1,
+            "providers": [{ "name": "p", "endpoint": endpoint, "capabilities": ["echo"] }],
+        });
+        project.write("acmp.json", acmp.to_string());
+        project.write("dag.json", dag.to_string());
+        let ran = project.run(&[
+            "dag",
+            "dag.json",
+            "--acmp",
+            "acmp.json",
+            "--json",
+            option,
+            limits[0],
+        ]);
+        assert_eq!(ran.code, 4, "{how}: {}", ran.stderr);
+        let ending = read(&ran.stdout);
+        assert_eq!(ending["status"], "budget", "{how}");
+        let wanted = format!("the budget of the run is reached: {reason}");
+        assert_eq!(ending["reason"], wanted, "{how}");
+        let asked = || heard(&project, how, "acmp/invoke").len();
+        assert_eq!(asked(), 1, "{how}");
+        for (limit, code, n) in [(limits[1], 4, 2), (limits[2], 0, 3)] {
+            let ran = project.run(&["resume", option, limit]);
+            assert_eq!((ran.code, asked()), (code, n), "{how}: {}", ran.stderr);
+        }
+    }
 }
 
 /// A workflow whose planner answers with each of these DAGs, one after the other, and whose batch may take so much.

@@ -170,6 +170,36 @@ fn where_money_is_counted_nothing_is_begun_that_may_be_in_vain() {
 }
 
 #[test]
+fn what_is_begun_in_vain_is_counted_too() {
+    let usage = |two: &Two, code: i32| {
+        let ran = two.run();
+        assert_eq!(ran.code, code, "{}", ran.stderr);
+        let shown = two.project.run(&["show", "--json"]);
+        let usage = read(&ran.stdout)["usage"].clone();
+        assert_eq!(read(&shown.stdout)["usage"], usage, "{}", shown.stdout);
+        usage
+    };
+    // It answers before it has its input, and is asked again.
+    let two = Two::new("streams_slowly", "streams_early");
+    let early = usage(&two, 0);
+    assert_eq!(
+        two.invoked("streams_early"),
+        [[false, true], [false, false]]
+    );
+    assert_eq!(
+        (&early["cu"], &early["output_tokens"]),
+        (&json!(0.003), &json!(21))
+    );
+    // What it works on comes to nothing; what it takes for that nobody knows, but how much it may be.
+    let two =
+        Two::new("streams_fails_late", "streams_in").with("/tasks/1/max_price_cu", json!(0.01));
+    let vain = usage(&two, 1);
+    assert_eq!(two.invoked("streams_in"), [[false, true]]);
+    let is_guessed = vain["cu_estimated"] == true;
+    assert_eq!(vain["cu"], if is_guessed { 0.01 } else { 0.001 }, "{vain}");
+}
+
+#[test]
 fn l1_07_the_result_is_waited_for_after_the_last_chunk() {
     // It fails after all, when the other may have done its work.
     let two = Two::new("streams_fails_late", "streams_in");

@@ -353,6 +353,7 @@ async fn attempt(view: View, task: usize) -> bool {
         view,
         invocation: None,
         streams: Streams::default(),
+        failed: Vec::new(),
         shape: None,
         tools: None,
         timeout: Duration::from_secs(600),

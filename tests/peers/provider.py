@@ -51,12 +51,14 @@ def hash_of(output):
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
-PRICES = {"negative": -1, "no_price": "free", "dear": 0.5, "nan": float("nan"), "infinite": float("inf"), "huge": 1e300}
+PRICES = {"five": 5, "vast": 2e9, "negative": -1, "no_price": "free", "dear": 0.5, "nan": float("nan"), "infinite": float("inf"), "huge": 1e300}
 
 
 def answer(params):
     output = {"type": "json", "data": {"said": params["input"]["data"]}}
-    result = {"task_id": params["task_id"], "output": output, "tokens_used": 7, "cost_cu": PRICES.get(HOW, 0.001)}
+    result = {"task_id": params["task_id"], "output": output, "cost_cu": PRICES.get(HOW, 0.001)}
+    if HOW != "tokenless":
+        result["tokens_used"] = 1 << 63 if HOW == "wordy" else 7
     if params.get("proof_method"):
         result["proof"] = {"method": params["proof_method"], "hash": hash_of(output)}
     if HOW == "wrong_id":
@@ -87,6 +89,8 @@ NO_MESSAGES = {
     "nonsense": "nonsense", "cut": '{"jsonrpc": "2.0", "id": ', "deep": "[" * 10_000, "null": "null", "batch": "[]",
     "unversioned": '{"method": "acmp/heartbeat", "params": {}}', "methodless": '{"jsonrpc": "2.0", "method": 7}',
 }
+
+OTHER_IDS = {"another_id": "another", "numeric_id": 7}
 
 # What is answered when it is too late, by task.
 LATE = {}
@@ -140,9 +144,10 @@ def stream(message, text, wire):
     is_lost = HOW == "streams_lost_once" and heard_before("acmp/invoke") == 1
     for chunk in chunks:
         wire.send({"method": "acmp/streamChunk", "params": {"task_id": params["task_id"], **chunk}})
-        if chunk["seq"] == 0 and (is_lost or HOW in ("streams", "streams_fails_late")):
+        if chunk["seq"] == 0 and (is_lost or HOW in ("streams", "streams_fails_late", "streams_slowly")):
             # As soon as somebody has begun with it, which a log says.
             meet()
+            time.sleep(0.5 if HOW == "streams_slowly" else 0)
         if is_lost:
             wire.close()
             return
@@ -190,7 +195,9 @@ def react(message, wire):
 
 def invoke(message, params, wire):
     if HOW.startswith("streams"):
-        if params["input_stream"]:
+        if params["input_stream"] and HOW == "streams_early":
+            wire.send({"id": message["id"], "result": result_of(params, "early")})
+        elif params["input_stream"]:
             INPUTS[params["task_id"]] = message, [], wire
             wire.wait()
         else:
@@ -254,9 +261,11 @@ def invoke(message, params, wire):
     elif HOW in NO_MESSAGES:
         wire.message(NO_MESSAGES[HOW].encode())
         wire.wait()
-    elif HOW == "another_id":
-        wire.send({**result, "id": "another"})
+    elif HOW in OTHER_IDS:
+        wire.send({**result, "id": OTHER_IDS[HOW]})
         wire.wait()
+    elif HOW == "error_text":
+        wire.send({"id": message["id"], "error": "out of order"})
     else:
         if HOW == "floods":
             chunk = {"type": "text", "data": "x"}

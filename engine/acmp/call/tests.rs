@@ -23,7 +23,8 @@ async fn call(then: impl AsyncFnOnce(&Chunks, &mpsc::Sender<Result<String, Gone>
         input: Some(Arc::clone(&input)),
         output: None,
     };
-    let called = connection.call("t", "acmp/invoke", json!({}), 1000, &streams);
+    let course = Arc::default();
+    let called = connection.call("t", "acmp/invoke", json!({}), 1000, (&streams, &course));
     let other = async {
         let mut methods = Vec::new();
         for _ in 0..2 {
@@ -48,7 +49,7 @@ async fn l1_06_an_answer_before_the_last_chunk_of_the_input_is_none() {
     let early = call(async |_, to| answer(to).await).await;
     assert_eq!(
         early,
-        "Err(OutOfOrder(\"it answers before it has the whole of its input\"))"
+        "Err(Spoiled { what: \"it answers before it has the whole of its input\", result: String(\"done\") })"
     );
     let nothing = call(async |input, _| input.settle(None)).await;
     assert_eq!(nothing, "Err(OutOfOrder(\"its input came to nothing\"))");

@@ -7,7 +7,11 @@ use serde_json::{Value, json};
 use super::{History, Task, Turn, time};
 use crate::{
     agent::Usage,
-    report::{NAME, clip, lines::about, table},
+    report::{
+        NAME, clip,
+        lines::{about, cu},
+        table,
+    },
 };
 
 /// What an agent took, all its questions together.
@@ -45,6 +49,8 @@ impl Share {
     }
 
     fn add_task(&mut self, task: &Task) {
+        self.asked += usize::from(task.ahead != Usage::default());
+        self.usage.add(task.ahead);
         for attempt in &task.attempts {
             self.asked += usize::from(attempt.was_made());
             let took = attempt.took_ms().unwrap_or(0);
@@ -95,8 +101,7 @@ pub(super) fn cost(usage: Usage) -> String {
     let cost = usage
         .cost
         .map(|it| format!("{}{}", about(usage), it.amount()));
-    let cu = usage.cu.map(|it| format!("{} CU", it.amount()));
-    match (cost, cu) {
+    match (cost, cu(usage)) {
         (Some(cost), Some(cu)) => format!("{cost} + {cu}"),
         (cost, cu) => cost.or(cu).unwrap_or_else(|| "-".to_owned()),
     }

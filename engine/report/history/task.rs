@@ -14,6 +14,8 @@ pub struct Task {
     /// The task as it stands in the plan.
     pub planned: Value,
     pub attempts: Vec<Attempt>,
+    /// What was used before there was an attempt: what goes ahead of it in vain is none.
+    pub ahead: Usage,
     /// Whether the session ended in which it was last under way.
     is_stopped: bool,
     end: Option<End>,
@@ -113,6 +115,7 @@ impl Task {
             agent: agent.unwrap_or_default(),
             planned,
             attempts: Vec::new(),
+            ahead: Usage::default(),
             is_stopped: false,
             end: None,
         }
@@ -158,6 +161,8 @@ impl Task {
                 attempt.came = Came::CutShort;
                 attempt.ended_at_ms = Some(entry.at_ms);
             }
+        } else {
+            self.ahead.add(usage(data));
         }
     }
 
@@ -183,6 +188,8 @@ impl Task {
             attempt.model = text(&data["model"]);
             attempt.read = text(&data["read"]);
             attempt.came = came;
+        } else {
+            self.ahead.add(usage(data));
         }
     }
 
@@ -257,7 +264,7 @@ impl Task {
     }
 
     pub fn usage(&self) -> Usage {
-        sum(self.attempts.iter().map(|it| it.usage))
+        sum(self.attempts.iter().map(|it| it.usage).chain([self.ahead]))
     }
 }
 

@@ -48,6 +48,7 @@ fn story() -> Vec<RunEvent> {
         cached_input_tokens: 200,
         cost: Some(Cost::new(0.0125)),
         cu: Some(Cost::new(0.25)),
+        cu_estimated: false,
         estimated: false,
     };
     let ended = |end: TaskEnd, attempts: u32, files: usize| RunEvent::TaskEnded {

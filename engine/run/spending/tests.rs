@@ -60,6 +60,7 @@ fn question(seconds: u32) -> Request {
         view: Context::default().view(&Sees::All),
         invocation: None,
         streams: Streams::default(),
+        failed: Vec::new(),
         shape: None,
         tools: None,
         timeout: SECOND * seconds,

@@ -158,7 +158,7 @@ async fn a_model_calls_tools_and_is_told_their_results() {
         says("done"),
     ];
     check(responses, &tools, expect![[r#"
-        done Usage { input_tokens: 30, output_tokens: 3, cached_input_tokens: 0, cost: None, cu: None, estimated: false }
+        done Usage { input_tokens: 30, output_tokens: 3, cached_input_tokens: 0, cost: None, cu: None, estimated: false, cu_estimated: false }
         {"role":"assistant","content":null,"tool_calls":[{"id":"id-find","type":"function","function":{"name":"find","arguments":"{\"q\": \"a\"}"}},{"id":"id-fail","type":"function","function":{"name":"fail","arguments":"{\"q\": \"b\"}"}}]}
         {"role":"tool","tool_call_id":"id-find","content":"{\"q\":\"a\"} found"}
         {"role":"tool","tool_call_id":"id-fail","content":"error: it ended with exit status: 3; it said: no luck"}
@@ -177,7 +177,7 @@ async fn results_are_cut_and_texts_beside_calls_are_kept() {
     let tools = [("long", "printf '%0100d' 0")];
     let responses = vec![completion(beside, "stop"), says("done")];
     check(responses, &tools, expect![[r#"
-        done Usage { input_tokens: 20, output_tokens: 2, cached_input_tokens: 0, cost: None, cu: None, estimated: false }
+        done Usage { input_tokens: 20, output_tokens: 2, cached_input_tokens: 0, cost: None, cu: None, estimated: false, cu_estimated: false }
         {"role":"assistant","content":"let me see","tool_calls":[{"id":"call_1","type":"function","function":{"name":"long","arguments":"{\"q\":\"\"}"}}]}
         {"role":"tool","tool_call_id":"call_1","content":"0000000000000000000000000000000000000000 [cut: 40 of 100 bytes shown]"}
         long ok"#]]).await;
@@ -188,7 +188,7 @@ async fn calls_without_end_are_ended() {
     let again = || calls(&[("find", r#"{"q": ""}"#)]);
     let tools = [("find", "echo")];
     check(vec![again(), again(), again()], &tools, expect![[r#"
-        too_many_calls: the model called tools in 2 rounds and went on to call them; answer from what they said Usage { input_tokens: 30, output_tokens: 3, cached_input_tokens: 0, cost: None, cu: None, estimated: false }
+        too_many_calls: the model called tools in 2 rounds and went on to call them; answer from what they said Usage { input_tokens: 30, output_tokens: 3, cached_input_tokens: 0, cost: None, cu: None, estimated: false, cu_estimated: false }
         {"role":"assistant","content":null,"tool_calls":[{"id":"id-find","type":"function","function":{"name":"find","arguments":"{\"q\": \"\"}"}}]}
         {"role":"tool","tool_call_id":"id-find","content":""}
         {"role":"assistant","content":null,"tool_calls":[{"id":"id-find","type":"function","function":{"name":"find","arguments":"{\"q\": \"\"}"}}]}
@@ -196,24 +196,24 @@ async fn calls_without_end_are_ended() {
         find ok, find ok"#]]).await;
     let many = calls(&[("find", "{}"); 65]);
     check(vec![many], &tools, expect![[r#"
-        too_many_calls: the model called 65 tools at once; 64 are allowed Usage { input_tokens: 10, output_tokens: 1, cached_input_tokens: 0, cost: None, cu: None, estimated: false }
+        too_many_calls: the model called 65 tools at once; 64 are allowed Usage { input_tokens: 10, output_tokens: 1, cached_input_tokens: 0, cost: None, cu: None, estimated: false, cu_estimated: false }
     "#]]).await;
     // Calls of nobody's tools are no answer, and calls that were cut off are not made.
     check(
         vec![again()],
         &[],
         expect![[r#"
-            empty: the model's answer is empty Usage { input_tokens: 10, output_tokens: 1, cached_input_tokens: 0, cost: None, cu: None, estimated: false }
+            empty: the model's answer is empty Usage { input_tokens: 10, output_tokens: 1, cached_input_tokens: 0, cost: None, cu: None, estimated: false, cu_estimated: false }
         "#]],
     )
     .await;
     let cut_off =
         json!({ "tool_calls": [{ "function": { "name": "find", "arguments": "{\"q\"" } }] });
     check(vec![completion(cut_off, "length")], &tools, expect![[r#"
-        truncated: the answer was cut off at the limit of output tokens Usage { input_tokens: 10, output_tokens: 1, cached_input_tokens: 0, cost: None, cu: None, estimated: false }
+        truncated: the answer was cut off at the limit of output tokens Usage { input_tokens: 10, output_tokens: 1, cached_input_tokens: 0, cost: None, cu: None, estimated: false, cu_estimated: false }
     "#]]).await;
     check(vec![again(), http("429 Slow", "")], &tools, expect![[r#"
-        rate_limited: the endpoint answered with status 429 Usage { input_tokens: 10, output_tokens: 1, cached_input_tokens: 0, cost: None, cu: None, estimated: false }
+        rate_limited: the endpoint answered with status 429 Usage { input_tokens: 10, output_tokens: 1, cached_input_tokens: 0, cost: None, cu: None, estimated: false, cu_estimated: false }
         {"role":"assistant","content":null,"tool_calls":[{"id":"id-find","type":"function","function":{"name":"find","arguments":"{\"q\": \"\"}"}}]}
         {"role":"tool","tool_call_id":"id-find","content":""}
         find ok"#]]).await;
