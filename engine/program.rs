@@ -160,7 +160,8 @@ fn ready(workflow: &Workflow, bundle: &Bundle) -> Faults {
     let at = |ix: usize| Some(bundle.acmp.at(&format!("/providers/{ix}")));
     faults.extend(build::check_providers(workflow, at));
     faults.extend(build::check_programs(workflow));
-    faults.extend(keys::short(workflow, bundle, &Env::Process));
+    let files = || bundle.naming_variables();
+    faults.extend(keys::short(workflow, files, &Env::Process));
     faults.extend(tool::check(&workflow.tools));
     faults
 }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::harness::{Project, Ran, home};
 
 mod buying;
+mod checked;
 mod costs;
 mod functions;
 mod kills;

@@ -1,19 +1,25 @@
 //! `mozaiks-run dag`: carries out a DAG that somebody wrote.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    iter,
+};
 
 use super::{
     Faults, Found, args,
     inputs::{DagInputs, Inputs, PlanFile},
+    keys,
     performance::{self, Tapes},
-    project, refuse,
+    project, refuse, show,
     terminal::From,
     workflow,
 };
 use crate::{
+    agent::{build, env::Env},
     compile::{First, FixedDag, Workflow},
     context::Context,
     contract::acmp::{Acmp, FailurePolicy},
+    diagnostic::Diagnostic,
     load::Project,
     plan,
     report::{self, plan::Format},
@@ -35,6 +41,9 @@ pub(super) fn dag(args: &args::Dag) -> anyhow::Result<u8> {
         Err(faults) => return refuse(&faults, &args.common),
     };
     if args.check {
+        if !args.common.json {
+            show(&found.2, &args.common)?;
+        }
         return draw(&found.1, args);
     }
     let inputs = Inputs {
@@ -84,12 +93,21 @@ pub(super) fn prepare(project: &Project, given: &DagInputs) -> Result<Found, Fau
         }
     };
     if let Some(file) = &given.acmp {
-        let (acmp, found) = FileKind::Acmp
-            .schema()
-            .read::<Acmp>(&file.parse().map_err(|it| vec![it])?);
-        match acmp {
-            Some(acmp) => workflow.acmp = acmp,
-            None => return Err(found),
+        let source = file.parse().map_err(|it| vec![it])?;
+        let (acmp, mut found) = FileKind::Acmp.schema().read::<Acmp>(&source);
+        let Some(acmp) = acmp else {
+            return Err(found);
+        };
+        workflow.acmp = acmp;
+        let at = |ix: usize| Some(source.place(&format!("/providers/{ix}")));
+        found.extend(build::check_providers(&workflow, at));
+        found.extend(keys::short(
+            &workflow,
+            || iter::once(&source.file),
+            &Env::Process,
+        ));
+        if found.iter().any(Diagnostic::is_error) {
+            return Err(found);
         }
         warnings.extend(found);
     }

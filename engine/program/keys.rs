@@ -8,18 +8,20 @@ use crate::{
     contract::runtime::Runtime,
     diagnostic::{Code, Diagnostic, File, Place},
     endpoint::MIN_KEY_BYTES,
-    load::Bundle,
 };
 
-/// A warning for each of them, where it is named.
-pub(super) fn short(workflow: &Workflow, bundle: &Bundle, env: &Env) -> Vec<Diagnostic> {
+/// A warning for each of them, where it is named in the files that may name variables.
+pub(super) fn short<'a, F: Iterator<Item = &'a Arc<File>>>(
+    workflow: &Workflow,
+    files: impl Fn() -> F,
+    env: &Env,
+) -> Vec<Diagnostic> {
     let short = workflow.keys().into_iter().filter(|it| {
         let length = env.text(it).map_or(0, |it| it.len());
         (1..MIN_KEY_BYTES).contains(&length)
     });
     let warnings = short.filter_map(|name| {
-        let mut files = bundle.naming_variables();
-        let named = files.find_map(|it| place(name, it));
+        let named = files().find_map(|it| place(name, it));
         let at = named.or_else(|| usual(name, workflow))?;
         let message = format!(
             "the key in `{name}` is shorter than {MIN_KEY_BYTES} characters: where somebody quotes it, it is not hidden"

@@ -83,9 +83,13 @@ pub(super) fn begin(
     if session.verbose && !common.json {
         show(&warnings, common)?;
     } else if !warnings.is_empty() && !session.quiet && !common.json {
+        let check = match inputs.dag {
+            Some(_) => "--check".to_owned(),
+            None => format!("mozaiks-run check {name}"),
+        };
         writeln!(
             io::stderr(),
-            "{} (mozaiks-run check {name} shows them)",
+            "{} ({check} shows them)",
             crate::diagnostic::summary(&warnings)
         )?;
     }

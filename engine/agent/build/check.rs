@@ -99,7 +99,13 @@ pub fn check_providers(
             );
         }
     }
-    for (ix, provider) in workflow.acmp.providers.iter().enumerate() {
+    let written = &workflow.acmp.providers;
+    for (ix, provider) in written.iter().enumerate() {
+        if written[..ix].iter().any(|it| it.name == provider.name) {
+            let message = format!("two providers are called `{}`", provider.name);
+            let fault = Diagnostic::error(Code::DuplicateName, message);
+            faults.extend(place(ix).map(|at| fault.at(at)));
+        }
         let fault = match buyer::check(provider) {
             Err(unusable) => Some(cannot_be_asked(&provider.name, unusable)),
             Ok(()) => match &provider.endpoint {
