@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Project, Ran, home};
 
+mod asked;
 mod buying;
 mod checked;
 mod costs;
