@@ -94,6 +94,14 @@ pub struct HeldUp {
     pub until: Option<Duration>,
 }
 
+/// Nobody is let in because the endpoint refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pause {
+    /// How many there have been.
+    pub number: u64,
+    pub until: Duration,
+}
+
 /// The calls to one provider. Times are since any one beginning.
 #[derive(Debug, Default)]
 pub struct Lane {
@@ -127,10 +135,11 @@ impl Lane {
         self.waiting.len()
     }
 
-    /// How long nobody is let in because the endpoint refused.
-    pub fn paused(&self, now: Duration) -> Option<Duration> {
-        let left = self.closed_until.saturating_sub(now);
-        (!left.is_zero() && self.refusals > 0).then_some(left)
+    /// Until when nobody is let in because the endpoint refused.
+    pub fn paused(&self, now: Duration) -> Option<Pause> {
+        let until = self.closed_until.max(self.next_at);
+        let number = self.pauses;
+        (until > now).then_some(Pause { number, until })
     }
 
     /// What keeps the first of those who wait, if it is one of the limits.

@@ -78,7 +78,8 @@ fn a_refusal_holds_everybody_back() {
     refuse(&mut lane, next(), SECOND * 4, SECOND);
     // Half of the first span of a second on top.
     assert_eq!(enter(&mut lane, 0, SECOND * 2), Err(Some(SECOND * 11 / 2)));
-    assert_eq!(lane.paused(SECOND * 2), Some(SECOND * 7 / 2));
+    let pause = lane.paused(SECOND * 2).expect("it was refused");
+    assert_eq!((pause.number, pause.until), (1, SECOND * 11 / 2));
     // Others that were under way tell no more than how long, and an answer of that time is no sign.
     refuse(&mut lane, next(), SECOND * 5, SECOND * 2);
     lane.leave(next(), None, How::Answered, SECOND * 2, 0.5);
@@ -87,6 +88,8 @@ fn a_refusal_holds_everybody_back() {
     let pass = enter(&mut lane, 0, SECOND * 7).expect("the pause is over");
     refuse(&mut lane, pass, Duration::ZERO, SECOND * 8);
     assert_eq!(enter(&mut lane, 0, SECOND * 8), Err(Some(SECOND * 9)));
+    let pause = lane.paused(SECOND * 8).expect("it was refused again");
+    assert_eq!((pause.number, pause.until), (2, SECOND * 9));
     // An answer after that ends it.
     let pass = enter(&mut lane, 0, SECOND * 10).expect("the pause is over");
     lane.leave(pass, None, How::Answered, SECOND * 20, 0.5);

@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::lane::{Answer, HeldUp, How, Lane, Limits, Pass, Ticket};
+use crate::lane::{Answer, HeldUp, How, Lane, Limits, Pass, Pause, Ticket};
 
 /// The way to one provider.
 pub(super) struct Gate {
@@ -35,8 +35,8 @@ struct State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Crowd {
     pub(super) waiting: usize,
-    /// For how long nobody is let in because the endpoint refused.
-    pub(super) paused: Option<Duration>,
+    /// Until when nobody is let in because the endpoint refused.
+    pub(super) paused: Option<Pause>,
     /// The limit that keeps the first of them.
     pub(super) held_up: Option<HeldUp>,
     /// When this was so, on the clock of the gate.

@@ -19,14 +19,14 @@ use crate::{
     budget::{Amount, Limit, Message},
     compile::Workflow,
     event::RunEvent,
-    lane::Ticket,
+    lane::{Pause, Ticket},
 };
 
 /// How often it is told, at most, how many wait.
 const NEWS: Duration = Duration::from_millis(200);
 /// A shorter wait for a rate is nothing to wonder at.
 const LONG: Duration = Duration::from_secs(5);
-/// Nor is a shorter wait that a provider asks for.
+/// Nor is a shorter wait that a provider asks for, or that grows by less than [`LONG`].
 const LONG_PAUSE: Duration = Duration::from_secs(1);
 /// As long as this the first call waits for a slot before that is told.
 const LONG_FOR_A_SLOT: Duration = Duration::from_secs(10);
@@ -49,9 +49,10 @@ pub(super) struct Spending {
 #[derive(Debug, Default)]
 struct Told {
     waiting: usize,
-    is_paused: bool,
+    /// The number of the pause.
+    paused: Option<u64>,
     /// Which waits.
-    of_pause: bool,
+    of_pause: Option<Pause>,
     of_rate: Option<Ticket>,
     of_slots: bool,
 }
@@ -155,15 +156,15 @@ impl Spending {
         for (name, gate) in &self.gates {
             let now = gate.crowd();
             let told = self.told.entry(Arc::clone(name)).or_default();
-            let is_paused = now.paused.is_some();
-            if (told.waiting, told.is_paused) != (now.waiting, is_paused) {
+            let paused = now.paused.map(|it| it.number);
+            if (told.waiting, told.paused) != (now.waiting, paused) {
                 news.push(RunEvent::Waiting {
                     provider: Arc::clone(name),
                     waiting: now.waiting,
-                    paused_ms: now.paused.map(|it| it.as_millis() as u64),
+                    paused_ms: now.pause().map(|it| it.as_millis() as u64),
                 });
             }
-            (told.waiting, told.is_paused) = (now.waiting, is_paused);
+            (told.waiting, told.paused) = (now.waiting, paused);
             if let Some((limit, left)) = told.of_wait(&now) {
                 news.push(RunEvent::HeldUp {
                     provider: Arc::clone(name),
@@ -187,15 +188,18 @@ impl Told {
     /// What is to be told of the wait of a crowd, which counts as told.
     fn of_wait(&mut self, now: &Crowd) -> Option<Wait> {
         if now.waiting == 0 {
-            (self.of_pause, self.of_rate, self.of_slots) = (false, None, false);
+            (self.of_pause, self.of_rate, self.of_slots) = (None, None, false);
             return None;
         }
-        if now.paused.is_some_and(|it| it >= LONG_PAUSE) {
-            let is_news = !std::mem::replace(&mut self.of_pause, true);
-            return is_news.then_some((None, now.paused));
-        }
-        if now.paused.is_none() {
-            self.of_pause = false;
+        if let Some(pause) = now.paused
+            && now.pause() >= Some(LONG_PAUSE)
+        {
+            let is_known = |it: Pause| it.number == pause.number && pause.until < it.until + LONG;
+            if self.of_pause.is_some_and(is_known) {
+                return None;
+            }
+            self.of_pause = Some(pause);
+            return Some((None, now.pause()));
         }
         let held_up = now.held_up?;
         let is_long = match held_up.until {
@@ -213,6 +217,11 @@ impl Told {
 }
 
 impl Crowd {
+    /// For how long nobody is let in.
+    fn pause(&self) -> Option<Duration> {
+        Some(self.paused?.until.saturating_sub(self.at))
+    }
+
     /// After how long the wait for a slot is a long one.
     fn grows_long(&self) -> Option<Duration> {
         let held_up = self.held_up.filter(|it| it.until.is_none())?;

@@ -17,6 +17,7 @@ use crate::{
 };
 
 mod stops;
+mod waits;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -283,111 +284,6 @@ async fn the_time_for_an_answer_begins_with_its_question() {
     let answers = calls.join_all().await;
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");
     assert_eq!(begun.elapsed(), SECOND * 27, "four at a time");
-}
-
-#[tokio::test(start_paused = true)]
-async fn who_waits_is_told() {
-    let mut spending = spending(Limit::default(), 0);
-    let model = Arc::new(Model::new(0, |_, number| match number {
-        0 => (SECOND, rejected(Failure::RateLimited, Usage::default())),
-        _ => (SECOND * 9, reply(used(1, 1))),
-    }));
-    let mut calls = JoinSet::new();
-    for _ in 0..12 {
-        let (meter, model) = (spending.meter("A"), Arc::clone(&model));
-        calls.spawn(async move { meter.ask(&*model, question(10)).await });
-    }
-    let mut told = Vec::new();
-    loop {
-        tokio::select! {
-            ended = calls.join_next() => if ended.is_none() { break },
-            () = spending.changed() => {
-                for it in spending.news() {
-                    let RunEvent::Waiting { waiting, paused_ms, .. } = it else { continue };
-                    told.push((waiting, paused_ms.is_some()));
-                }
-            }
-        }
-    }
-    let expected = [8, 8, 7, 4, 3, 0].map(|waiting| (waiting, false));
-    assert_eq!(told[1], (8, true), "the refusal, after a moment");
-    told[1].1 = false;
-    assert_eq!(told, expected);
-}
-
-/// What is told of waits while calls are made: the second, the limit, and for how many seconds.
-async fn told(limits: &str, calls: usize, says: Script) -> Vec<(u64, &'static str, Option<u64>)> {
-    let files = WORKFLOW.replace("max_concurrency: 4", limits);
-    let (workflow, faults) = compile::compile(&bundle(&files));
-    let workflow = workflow.unwrap_or_else(|| panic!("{faults:?}"));
-    let free = (Limit::default(), Usage::default());
-    let mut spending = Spending::new(&workflow, &Agents::new(), free, 0);
-    let model = Arc::new(Model::new(0, says));
-    let mut under_way = JoinSet::new();
-    for _ in 0..calls {
-        let (meter, model) = (spending.meter("A"), Arc::clone(&model));
-        under_way.spawn(async move { meter.ask(&*model, question(100)).await });
-    }
-    let begun = Instant::now();
-    let mut told = Vec::new();
-    loop {
-        tokio::select! {
-            ended = under_way.join_next() => if ended.is_none() { break },
-            () = spending.changed() => {
-                for it in spending.news() {
-                    let RunEvent::HeldUp { limit, for_ms, .. } = it else { continue };
-                    let seconds = for_ms.map(|it| it.div_ceil(1000));
-                    told.push((begun.elapsed().as_secs(), limit.unwrap_or("-"), seconds));
-                }
-            }
-        }
-    }
-    told
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_long_wait_for_a_limit_is_told_once() {
-    let quick: Script = |_, _| (SECOND, reply(used(90, 10)));
-    // Two a minute: the third waits for the first, and the fifth for the third.
-    let limit = "requests_per_minute";
-    let waits = told("requests_per_minute: 2", 5, quick).await;
-    assert_eq!(waits, [(0, limit, Some(60)), (60, limit, Some(60))]);
-    let limit = "tokens_per_minute";
-    let waits = told("tokens_per_minute: 200", 3, quick).await;
-    assert_eq!(waits, [(0, limit, Some(60)), (60, limit, Some(60))]);
-    // Each of the calls before it is long, and it waits all the time.
-    let slow: Script = |_, _| (SECOND * 30, reply(used(90, 10)));
-    let waits = told("max_concurrency: 1", 4, slow).await;
-    assert_eq!(waits, [(10, "max_concurrency", None)]);
-    let waits = told("max_concurrency: 1", 4, |_, _| {
-        (SECOND * 9, reply(used(1, 1)))
-    })
-    .await;
-    assert_eq!(waits, [], "nobody waits for long");
-    assert_eq!(told("requests_per_minute: 5", 5, quick).await, []);
-    // The first call is refused, and asks the others to wait.
-    let asks_to_wait: Script = |_, number| match number {
-        0 => {
-            let refused = Rejection::new(Failure::RateLimited, "slow");
-            let retry_after = Some(SECOND * 7);
-            (
-                SECOND,
-                Err(Rejection {
-                    retry_after,
-                    ..refused
-                }),
-            )
-        }
-        _ => (SECOND, reply(used(1, 1))),
-    };
-    let waits = told("max_concurrency: 1", 3, asks_to_wait).await;
-    let of_provider: Vec<_> = waits.iter().map(|it| (it.0, it.1)).collect();
-    assert_eq!(of_provider, [(1, "-")], "once, as soon as it is known");
-    let waits = told("max_concurrency: 1", 3, |_, number| match number {
-        0 => (SECOND, rejected(Failure::RateLimited, Usage::default())),
-        _ => (SECOND, reply(used(1, 1))),
-    });
-    assert_eq!(waits.await, [], "less than a second is nothing to tell");
 }
 
 #[tokio::test(start_paused = true)]
