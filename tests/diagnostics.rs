@@ -407,3 +407,21 @@ agents: [{name: P, runtime: {kind: scripted, provider: lokal, replies: ['{}']}}]
     "#]]
     .assert_eq(&found(&project));
 }
+
+#[test]
+fn a_fallback_elsewhere_says_which_key_is_its_own() {
+    let agents = |key: &str| {
+        format!(
+            "=== agents.yaml
+agents: [{{name: P, system_message: x, runtime: {{kind: openai, api_key_env: OPENAI_API_KEY, fallback: [{{model: n, base_url: 'https://n.example/v1'{key}}}]}}}}]
+"
+        )
+    };
+    check(
+        &agents(""),
+        expect![[r#"
+            error MZ502 agents.yaml:1:17 a `fallback` of `P` is at another endpoint and does not say where its key is; the one in `OPENAI_API_KEY` is for the first
+        "#]],
+    );
+    check(&agents(", api_key_env: OPENAI_API_KEY"), expect![""]);
+}

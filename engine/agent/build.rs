@@ -15,7 +15,7 @@ use super::{
     discreet,
     env::Env,
     human::{Human, Manner, People},
-    openai::{Known, OpenAi, Settings},
+    openai::{Known, OPENAI_KEY, OpenAi, Settings},
     scripted::Scripted,
     template::Template,
 };
@@ -44,6 +44,8 @@ pub enum BuildError {
     MissingFile { path: PathBuf, why: String },
     /// The environment variable that would hold the key is not set.
     MissingKey { variable: String },
+    /// The key of a model that stands in would be that of the first, which is for another endpoint.
+    KeyOfAnother,
     /// The environment variable holds what cannot be a key.
     BadKey { variable: String },
     /// No model is named.
@@ -221,6 +223,7 @@ pub fn build(
                 model: model.as_deref(),
                 base_url: base_url.as_deref(),
                 api_key_env: api_key_env.as_deref(),
+                is_keyless: false,
                 api: *api,
                 headers,
                 allow_plain_http: *allow_plain_http,
@@ -324,11 +327,18 @@ fn instead<'a>(first: &Settings<'a>, fallback: &'a Fallback) -> Settings<'a> {
         Some(url) => Settings {
             base_url: Some(url),
             api_key_env: fallback.api_key_env.as_deref(),
+            is_keyless: has_no_key(fallback, (first.base_url, first.api_key_env)),
             headers: &fallback.headers,
             allow_plain_http: fallback.allow_plain_http,
             ..settings
         },
     }
+}
+
+/// Whether the key of a model at another endpoint would be that of the first, which names it.
+fn has_no_key(fallback: &Fallback, (url, key): (Option<&str>, Option<&str>)) -> bool {
+    let is_elsewhere = fallback.base_url.is_some() && fallback.base_url.as_deref() != url;
+    is_elsewhere && fallback.api_key_env.is_none() && key == Some(OPENAI_KEY)
 }
 
 fn read(path: PathBuf) -> Result<String, BuildError> {
@@ -380,6 +390,15 @@ impl BuildError {
                     format!("`{name}` {how}, but the environment variable `{variable}` is not set");
                 let help = format!(
                     "set `{variable}`; the runtimes `template`, `command` and `scripted` need no key, nor does an endpoint on this machine"
+                );
+                (Code::NoKey, message, Some(help))
+            }
+            BuildError::KeyOfAnother => {
+                let message = format!(
+                    "a `fallback` of `{name}` is at another endpoint and does not say where its key is; the one in `{OPENAI_KEY}` is for the first"
+                );
+                let help = format!(
+                    "give the `fallback` its `api_key_env`, also where it is `{OPENAI_KEY}`"
                 );
                 (Code::NoKey, message, Some(help))
             }

@@ -20,7 +20,7 @@ mod talk;
 
 pub use known::Known;
 use model::Model;
-pub use model::Settings;
+pub use model::{OPENAI_KEY, Settings};
 
 /// A model that can be asked.
 pub struct OpenAi {

@@ -162,10 +162,10 @@ pub enum Runtime {
 pub struct Fallback {
     /// The model's name.
     pub model: Name,
-    /// Where its endpoint is, if it is another. Key and headers are then not those of the other one.
+    /// Where its endpoint is, if it is another. It is then sent neither the headers of the first model nor the key that the first one names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_url: Option<Name>,
-    /// The environment variable that holds its key.
+    /// The environment variable that holds its key. Without it, at the same endpoint that of the first model; at another one `OPENAI_API_KEY`, unless the first names that as its own. A loopback endpoint needs none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_key_env: Option<Name>,
     /// What is sent along with every request.

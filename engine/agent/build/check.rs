@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{BuildError, build, cannot_be_asked, home_of};
+use super::{BuildError, build, cannot_be_asked, has_no_key, home_of};
 use crate::{
     acmp::buyer,
     agent::{
@@ -12,7 +12,10 @@ use crate::{
     },
     child::Program,
     compile::{AgentSpec, Workflow},
-    contract::{acmp::Endpoint, runtime::Runtime},
+    contract::{
+        acmp::Endpoint,
+        runtime::{Fallback, Runtime},
+    },
     diagnostic::{Code, Diagnostic, Place},
     endpoint::{self, BadUrl},
     tool::no_program,
@@ -41,8 +44,19 @@ pub fn check(spec: &AgentSpec) -> Result<(), Diagnostic> {
             headers,
             allow_plain_http,
             fallback,
+            api_key_env,
             ..
         } => {
+            let first = (base_url.as_deref(), api_key_env.as_deref());
+            let is_keyless = |it: &&Fallback| has_no_key(it, first);
+            let urls = fallback.iter().filter(is_keyless).map(|it| {
+                let url = it.base_url.as_deref().unwrap_or_default();
+                endpoint::address(url, true)
+            });
+            let mut urls = urls.filter_map(Result::ok);
+            if urls.any(|it| !endpoint::is_loopback(&it)) {
+                return Err(BuildError::KeyOfAnother.of(spec));
+            }
             let own = (base_url.as_ref(), headers, *allow_plain_http);
             let others = fallback.iter();
             let others = others.map(|it| (it.base_url.as_ref(), &it.headers, it.allow_plain_http));

@@ -130,6 +130,22 @@ fn what_is_sent_along() {
         expect![[r#"MissingKey { variable: "NOWHERE" }"#]],
     );
     with(json!({ "fallback": [{ "model": "n" }] }), expect!["ready"]);
+    // The first names this key as its own.
+    let of_another = |url: &str, key: serde_json::Value| {
+        let other = json!({ "model": "n", "base_url": url, "api_key_env": key });
+        json!({ "api_key_env": "OPENAI_API_KEY", "fallback": [other], "base_url": "https://m.example/v1" })
+    };
+    let (key, none) = (json!("OPENAI_API_KEY"), json!(null));
+    with(
+        of_another("https://n.example", none.clone()),
+        expect!["KeyOfAnother"],
+    );
+    with(of_another("https://n.example", key), expect!["ready"]);
+    with(
+        of_another("https://m.example/v1", none.clone()),
+        expect!["ready"],
+    );
+    with(of_another("http://127.0.0.1/v1", none), expect!["ready"]);
 }
 
 #[test]

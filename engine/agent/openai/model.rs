@@ -28,6 +28,8 @@ use crate::{
 };
 
 const OPENAI: &str = "https://api.openai.com/v1";
+/// Where the key is of those who name no variable.
+pub const OPENAI_KEY: &str = "OPENAI_API_KEY";
 /// The longest name of a schema that OpenAI takes.
 const MAX_NAME: usize = 64;
 
@@ -40,6 +42,8 @@ pub struct Settings<'a> {
     pub base_url: Option<&'a str>,
     /// Without it, `OPENAI_API_KEY`.
     pub api_key_env: Option<&'a str>,
+    /// Whether it has no key, because that one is for another endpoint.
+    pub is_keyless: bool,
     pub api: Api,
     pub headers: &'a Headers,
     pub allow_plain_http: bool,
@@ -110,7 +114,7 @@ impl Model {
             max_tool_rounds: settings.max_tool_rounds,
             learnt: known.of(url.as_str(), &name),
             secrets,
-            no_key: key.is_empty().then(|| variable(settings)),
+            no_key: (key.is_empty() && !settings.is_keyless).then(|| variable(settings)),
             name,
         })
     }
@@ -297,10 +301,16 @@ fn address(settings: &Settings<'_>, env: &Env) -> Result<Url, BuildError> {
 
 /// Where the key is.
 fn variable(settings: &Settings<'_>) -> String {
-    settings.api_key_env.unwrap_or("OPENAI_API_KEY").to_owned()
+    settings.api_key_env.unwrap_or(OPENAI_KEY).to_owned()
 }
 
 fn key(settings: &Settings<'_>, env: &Env, url: &Url) -> Result<String, BuildError> {
+    if settings.is_keyless {
+        return match endpoint::is_loopback(url) {
+            true => Ok(String::new()),
+            false => Err(BuildError::KeyOfAnother),
+        };
+    }
     let variable = variable(settings);
     match env.text(&variable) {
         // The client takes for granted that a key can be a header.

@@ -1,9 +1,11 @@
 //! Models that stand in for others, and what is sent along.
 
-use serde_json::json;
+use std::path::Path;
+
+use serde_json::{Value, json};
 
 use super::{
-    super::super::testing,
+    super::super::{env::Env, testing},
     KEY, http, model,
     tools::{calls, endpoint, question, says},
 };
@@ -106,4 +108,35 @@ async fn another_endpoint_is_sent_neither_key_nor_headers() {
         !answered.contains("x-team") && !answered.contains(&KEY.to_lowercase()),
         "{answered}"
     );
+}
+
+#[tokio::test]
+async fn a_key_that_the_first_model_names_goes_to_no_other_endpoint() {
+    const OWN: &str = "sk-first-5EcReT";
+    // The variable of the first, that of the other, and the key that the other is sent.
+    let cases = [
+        (json!("OWN_KEY"), json!(null), Some(KEY)),
+        (json!("OWN_KEY"), json!("OWN_KEY"), Some(OWN)),
+        (json!("OPENAI_API_KEY"), json!(null), None),
+        (json!("OPENAI_API_KEY"), json!("OWN_KEY"), Some(OWN)),
+        (json!(null), json!(null), Some(KEY)),
+    ];
+    for (own, others, sent) in cases {
+        let (first, failed) = super::endpoint(http("503 Busy", "")).await;
+        let (other, answered) = super::endpoint(says("done")).await;
+        let env = Env::fixed([("OPENAI_API_KEY", KEY), ("OWN_KEY", OWN)]);
+        let runtime: Value = json!({
+            "kind": "openai", "model": "m", "base_url": first, "api_key_env": own,
+            "fallback": [{ "model": "n", "base_url": other, "api_key_env": others }],
+        });
+        let agent = testing::agent(runtime, Path::new("."), &env).unwrap();
+        let answer = agent.ask(testing::question()).await;
+        assert_eq!(testing::show(&answer), "done");
+        failed.await.unwrap();
+        let answered = answered.await.unwrap();
+        for key in [KEY, OWN] {
+            let is_sent = answered.contains(key);
+            assert_eq!(is_sent, sent == Some(key), "{own} {others}: {answered}");
+        }
+    }
 }
