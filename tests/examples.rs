@@ -199,6 +199,10 @@ fn the_limits_of_the_readme_are_those_of_the_program() {
             limits.plan_repair_limit.to_string(),
             "limits.plan_repair_limit",
         ),
+        (
+            format!("{} seconds", limits.turn_timeout_seconds),
+            "limits.turn_timeout_seconds",
+        ),
         (DEFAULT_CONCURRENCY.to_string(), "concurrency"),
         (
             format!(

@@ -122,7 +122,7 @@ pub struct Defaults {
     pub runtime: Option<Runtime>,
 }
 
-/// How large plans and answers may get. A plan beyond them is refused before anything starts.
+/// How large plans and answers may get, and how long answers may take. A plan beyond them is refused before anything starts.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
@@ -144,6 +144,9 @@ pub struct Limits {
     /// How often a planner is shown the faults of its plan and asked again.
     #[schemars(range(min = 0, max = 10))]
     pub plan_repair_limit: u32,
+    /// The longest an agent outside a batch may take for one answer, in seconds.
+    #[schemars(range(min = 1))]
+    pub turn_timeout_seconds: u64,
 }
 
 impl Default for Limits {
@@ -155,6 +158,7 @@ impl Default for Limits {
             max_output_bytes: 10 << 20,
             max_file_bytes: 10 << 20,
             plan_repair_limit: 2,
+            turn_timeout_seconds: 600,
         }
     }
 }

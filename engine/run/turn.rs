@@ -17,8 +17,6 @@ use crate::{
 
 /// How often an agent outside a batch is asked in one turn.
 const ATTEMPTS: u32 = 3;
-/// How long one attempt may take.
-const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A planner is asked again because of its plan.
 pub(super) struct Again<'a> {
@@ -74,6 +72,7 @@ impl Run<'_> {
         let mut last: Option<Rejection> = None;
         let mut failed = recalled.failed;
         let mut ear = Ear::new();
+        let limits = &self.workflow.limits;
         for attempt in done + 1..=last_attempt {
             let request = Request {
                 agent: Arc::clone(agent),
@@ -87,8 +86,8 @@ impl Run<'_> {
                 failed: failed.clone(),
                 shape: spec.shape.clone(),
                 tools: self.tools.toolbox(agent, self.given(agent)),
-                timeout: TIMEOUT,
-                max_output_bytes: self.workflow.limits.max_output_bytes,
+                timeout: Duration::from_secs(limits.turn_timeout_seconds),
+                max_output_bytes: limits.max_output_bytes,
                 leave: Leave::default(),
                 witness: ear.witness(attempt),
             };
@@ -247,3 +246,6 @@ impl Run<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
