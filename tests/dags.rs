@@ -161,6 +161,17 @@ fn a_dag_is_checked_as_a_whole_before_anybody_is_asked() {
 }
 
 #[test]
+fn quiet_is_about_what_happens_and_not_about_what_comes_of_it() {
+    let project = Project::of(AGENTS);
+    let dag = dag(&[("task_one", &[])]);
+    let loud = carry_out(&project, &dag, &[]);
+    let quiet = carry_out(&project, &dag, &["--quiet"]);
+    assert_eq!((quiet.code, &*quiet.stderr), (0, ""));
+    assert!(!quiet.stdout.is_empty());
+    assert_eq!(quiet.stdout, loud.stdout);
+}
+
+#[test]
 fn l2_16_several_leaves_are_a_mapping_and_edges_may_be_none() {
     let project = Project::of(AGENTS);
     let ran = carry_out(

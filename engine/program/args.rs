@@ -212,7 +212,7 @@ pub(super) struct Session {
     /// How long attempts under way may go on after Ctrl-C or SIGTERM
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub(super) grace: u32,
-    /// Say nothing while it runs
+    /// Say nothing on standard error while it runs, nor at its end if it ends well; what comes of it goes to standard output as ever
     #[arg(long, short, conflicts_with = "verbose")]
     pub(super) quiet: bool,
     /// Say more while it runs

@@ -404,9 +404,6 @@ fn finish(
         }
         return Ok(code);
     }
-    if args.quiet && code == 0 {
-        return Ok(code);
-    }
     // What the last agent said, if it said it to people.
     let answer = ending.answer.as_ref().map(Json::to_value);
     match ending.text.clone().map(Value::String).or(answer) {
@@ -414,6 +411,9 @@ fn finish(
         // What a DAG comes to is for whoever has it carried out.
         Some(result) if is_dag => writeln!(io::stdout(), "{result:#}")?,
         _ => (),
+    }
+    if args.quiet && code == 0 {
+        return Ok(code);
     }
     let mut err = io::stderr();
     let shown = args.out.as_ref().unwrap_or(&artifacts);
