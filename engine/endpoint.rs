@@ -17,6 +17,7 @@ use crate::{
     contract::endpoint::{Header, Headers},
 };
 
+pub mod cause;
 pub mod events;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -20,7 +20,10 @@ use tokio_tungstenite::{
 };
 
 use super::wire::Error;
-use crate::child::{Ends, Group, Program};
+use crate::{
+    child::{Ends, Group, Program},
+    endpoint::cause,
+};
 
 /// How many messages wait in each direction.
 pub(super) const ROOM: usize = 32;
@@ -169,6 +172,7 @@ pub async fn connect(
         Fault::Http(answer) if matches!(answer.status().as_u16(), 401 | 403) => {
             Unconnected::Refused(format!("it answers with status {}", answer.status()))
         }
+        Fault::Io(_) | Fault::Tls(_) => Unconnected::Lost(cause::unreached(&error)),
         error => Unconnected::Lost(error.to_string()),
     })?;
     Ok(frames(stream, limit))

@@ -24,7 +24,7 @@ use super::{
     wire::{self, Message},
 };
 use crate::endpoint::{
-    self, Unread,
+    self, Unread, cause,
     events::{self, Events},
 };
 
@@ -368,7 +368,7 @@ impl Session {
 /// What is wrong, without the address, which whoever reads it knows.
 fn broke(error: &reqwest::Error) -> String {
     if error.is_connect() {
-        return "nobody can be reached there".to_owned();
+        return cause::unreached(error);
     }
     match error.is_timeout() {
         true => SILENT.to_owned(),

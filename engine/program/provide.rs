@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Faults, args, project, refuse, stop::on_runtime, workflow};
+use super::{Faults, args, project, refuse, show, stop::on_runtime, workflow};
 use crate::{
     acmp::link,
     agent::{
@@ -14,6 +14,7 @@ use crate::{
         human::{Nobody, People},
     },
     diagnostic::{Code, Diagnostic},
+    endpoint::MIN_KEY_BYTES,
     provide::{self, Limits, Provider},
 };
 
@@ -30,6 +31,9 @@ pub(super) fn provide(args: &args::Provide) -> anyhow::Result<u8> {
         Ok(token) => token,
         Err(faults) => return refuse(&faults, &args.common),
     };
+    if let Some(warning) = token.as_deref().and_then(|it| short(args, it)) {
+        show(&[warning], &args.common)?;
+    }
     let tls = args.tls_cert.as_ref().zip(args.tls_key.as_ref());
     let tls = tls.map(|(certificate, key)| provide::certificate(certificate, key));
     let tls = match tls.transpose() {
@@ -108,4 +112,17 @@ fn token(args: &args::Provide) -> Result<Option<String>, Faults> {
             Err(vec![Diagnostic::error(Code::NoKey, message)])
         }
     }
+}
+
+/// A token that can be guessed.
+fn short(args: &args::Provide, token: &str) -> Option<Diagnostic> {
+    let name = args
+        .token_env
+        .as_ref()
+        .filter(|_| token.len() < MIN_KEY_BYTES)?;
+    let message = format!(
+        "the token in `{name}` is shorter than {MIN_KEY_BYTES} characters: who tries enough of them is let in"
+    );
+    let help = "take a long one that nobody can guess, such as `openssl rand -hex 32` prints";
+    Some(Diagnostic::warning(Code::ShortKey, message).help(help))
 }

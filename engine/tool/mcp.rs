@@ -37,7 +37,7 @@ use super::{MAX_BYTES, ToolError, Tools, printed::Printed, way::late};
 use crate::{
     child::{self, DRAIN, Ends, Group, Program, env::Env},
     compile::tools::{Reached, ServerSpec, ToolSpecs},
-    endpoint::{self, Secrets},
+    endpoint::{self, Secrets, cause},
     prompt::cut,
 };
 
@@ -434,17 +434,17 @@ fn unread(running: &Arc<Running>) -> impl Future<Output = ()> {
     }
 }
 
-/// What an error comes from: those around it name the parts of a library.
+/// What an error comes from.
 fn deepest(error: &(dyn Error + 'static)) -> String {
-    let mut error = error;
-    loop {
-        error = match (error.downcast_ref(), error.source()) {
-            // It does not say what it comes from.
-            (Some(StreamableHttpError::<reqwest::Error>::Client(source)), _) => source,
-            (_, Some(source)) => source,
-            (_, None) => return error.to_string(),
-        };
+    let mut link = Some(error);
+    while let Some(it) = link {
+        // It does not say what it comes from.
+        if let Some(StreamableHttpError::<reqwest::Error>::Client(source)) = it.downcast_ref() {
+            return cause::deepest(source);
+        }
+        link = it.source();
     }
+    cause::deepest(error)
 }
 
 /// A piece of a result. What is no text is named.

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     accept::{Failure, Rejection},
     endpoint::{
-        self, Unread,
+        self, Unread, cause,
         events::{self, Events},
     },
     prompt::cut,
@@ -112,7 +112,8 @@ impl Remote {
         let response = match timeout(self.idle, request.send()).await {
             Err(_) => return Err(self.silent()),
             Ok(Err(error)) if error.is_connect() => {
-                let message = "cannot reach the agent";
+                let why = cause::deepest(&error);
+                let message = self.secrets.hide(&format!("cannot reach the agent: {why}"));
                 return Err(Rejection::new(Failure::Connection, message));
             }
             Ok(Err(_)) => return Err(broke()),

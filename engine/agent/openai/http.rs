@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::{super::SoFar, later, meaning, stream};
 use crate::{
     accept::{Failure, Rejection},
-    endpoint::{self, Secrets, Unread, events},
+    endpoint::{self, Secrets, Unread, cause, events},
     prompt::cut,
 };
 
@@ -230,14 +230,10 @@ fn unreached(error: &reqwest::Error) -> String {
             it.port_or_known_default()?
         ))
     });
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
     let host = host.unwrap_or_default();
     format!(
         "cannot reach the endpoint{host}: {}",
-        cut(&cause.to_string(), MAX_SAID)
+        cut(&cause::deepest(error), MAX_SAID)
     )
 }
 
