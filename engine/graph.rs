@@ -5,11 +5,16 @@
 //! **Invariant:** nothing here recurses: a chain of any length costs no stack.
 
 mod cycle;
+mod id;
 mod width;
 
 use std::mem;
 
-pub use self::{cycle::Cycle, width::Width};
+pub use self::{
+    cycle::{Cycle, Cycles},
+    id::{is_reserved_id, unusable_id},
+    width::Width,
+};
 
 /// A task's place in its graph. Declaration order, and the tie-break wherever one is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,11 +53,11 @@ impl TaskGraph {
     /// What a list says twice counts once.
     ///
     /// # Errors
-    /// One cycle, if there are any: what needs itself can never start.
+    /// The cycles, if there are any: what needs itself can never start.
     ///
     /// # Panics
     /// If a list names a task that there is no list for. Whoever turned names into places has checked that.
-    pub fn new(needs: &[Vec<TaskIx>]) -> Result<TaskGraph, Cycle> {
+    pub fn new(needs: &[Vec<TaskIx>]) -> Result<TaskGraph, Cycles> {
         let needs = Adjacency::new(needs);
         let feeds = needs.reversed();
         let order = sort(&needs, &feeds);

@@ -302,10 +302,17 @@ fn wrong_type(kind: &TypeKind, found: &Value) -> Diagnostic {
 }
 
 fn string_help(text: &str, expected: &[JsonType]) -> Option<&'static str> {
-    let is_number = text.trim().parse::<f64>().is_ok();
+    let number = text
+        .trim()
+        .trim_start_matches(['-', '.'])
+        .parse::<f64>()
+        .ok();
     let wants = |it| expected.contains(&it);
-    if is_number && (wants(JsonType::Integer) || wants(JsonType::Number)) {
+    let number = number.filter(|_| wants(JsonType::Integer) || wants(JsonType::Number));
+    if number.is_some_and(f64::is_finite) {
         Some("take off the quotes: a number has none")
+    } else if number.is_some() {
+        Some("write a number: `NaN` and infinities are none here")
     } else if wants(JsonType::Boolean) {
         Some("write `true` or `false`, without quotes; YAML 1.2 has no other words for them")
     } else if wants(JsonType::Array) {

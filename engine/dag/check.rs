@@ -15,14 +15,9 @@ use crate::{
     context::Json,
     contract::task_dag as written,
     diagnostic::{Code, Diagnostic},
-    graph::{TaskGraph, TaskIx},
+    graph::{Cycle, TaskGraph, TaskIx, unusable_id},
     source::Source,
 };
-
-/// The longest id of a task, in bytes.
-const MAX_ID_BYTES: usize = 200;
-/// Names that the results keep for themselves.
-const KEPT: &[&str] = &["_meta", "_failed"];
 
 /// Holds the tasks and edges of a document against each other. What did not fit the schema is left out, and was told.
 pub(super) fn check(
@@ -43,6 +38,7 @@ pub(super) fn check(
         told: 0,
     };
     checker.ids(items("tasks"));
+    checker.mixed(items("tasks"));
     let needs = checker.edges(items("edges"));
     let mut tasks = Vec::with_capacity(needs.len());
     let dag_id = value["dag_id"].as_str().unwrap_or_default();
@@ -111,16 +107,46 @@ impl Checker<'_> {
         self.found.last_mut().expect("it was just put there")
     }
 
+    /// Inputs that are a literal and a reference at once. The schema took one of the two as meant, and calls the keys of the
+    /// other one unknown, which is told no more.
+    fn mixed(&mut self, tasks: &[Value]) {
+        let mut keys = HashSet::new();
+        let mut mixed = Vec::new();
+        for (ix, task) in tasks.iter().enumerate() {
+            let Some(input) = task["input"].as_object() else {
+                continue;
+            };
+            let has = |key: &&str| input.contains_key(*key);
+            if !has(&"source") || !["type", "data"].iter().any(has) {
+                continue;
+            }
+            let at = format!("/tasks/{ix}/input");
+            let present = ["source", "type", "data"].into_iter().filter(|it| has(it));
+            let present = present.map(|it| self.source.key_place(&format!("{at}/{it}")));
+            keys.extend(present.map(|it| it.span.start));
+            let message = "an input is a literal (`type` and `data`) or a reference (`source`), and this is both";
+            let diagnostic = Diagnostic::error(Code::Rule, message).at(self.source.key_place(&at));
+            mixed.push(diagnostic.help("take out `source`, or `type` and `data`"));
+        }
+        let is_told = |it: &Diagnostic| {
+            let start = it.at.as_ref().map(|it| it.span.start);
+            it.code == Code::UnknownKey && start.is_some_and(|it| keys.contains(&it))
+        };
+        self.found.retain(|it| !is_told(it));
+        self.found.extend(mixed);
+    }
+
     fn ids(&mut self, tasks: &[Value]) {
         for (ix, task) in tasks.iter().enumerate() {
             let id = task["task_id"].as_str().unwrap_or_default().to_owned();
             let at = format!("/tasks/{ix}/task_id");
-            if id.len() > MAX_ID_BYTES || id.contains(char::is_control) || KEPT.contains(&&*id) {
-                let message = format!(
-                    "`{}` cannot be the id of a task",
-                    &id[..id.floor_char_boundary(MAX_ID_BYTES)]
-                );
-                self.fault(Code::BadTaskId, &at, message);
+            // Blank, it was told by the schema.
+            let unusable = unusable_id(&id).filter(|_| !id.trim().is_empty());
+            if let Some((why, cure)) = unusable {
+                let message = format!("the id of task {} {why}", ix + 1);
+                let diagnostic = Diagnostic::error(Code::BadTaskId, message);
+                let diagnostic = diagnostic.at(self.source.place(&at)).help(cure);
+                self.found.push(diagnostic);
             }
             match self.by_id.get(&id) {
                 Some(first) => {
@@ -302,30 +328,45 @@ impl Checker<'_> {
         Some(of)
     }
 
-    /// The order between the tasks, if there is one. Names one cycle if not.
+    /// The order between the tasks, if there is one. Names a cycle of each knot if not.
     fn order(&mut self, needs: &[Vec<TaskIx>]) -> Option<TaskGraph> {
-        let cycle = match TaskGraph::new(needs) {
+        let cycles = match TaskGraph::new(needs) {
             Ok(graph) => return Some(graph),
-            Err(cycle) => cycle,
+            Err(cycles) => cycles,
         };
-        let message = cycle.describe(|it| &self.ids[it.at()]);
         let edges = self.source.value();
         let edges = edges["edges"].as_array().map_or(&[][..], Vec::as_slice);
         // A task waits for the next: the edge leads the other way.
-        let hops = cycle.hops().map(|(waits, on)| {
-            let ends = [&self.ids[on.at()], &self.ids[waits.at()]];
-            let is_hop = |it: &Value| [&it["from"], &it["to"]] == ends.map(|it| it.as_str());
-            let at = edges.iter().position(is_hop).unwrap_or_default();
-            let at = self.source.place(&format!("/edges/{at}"));
-            (at, format!("`{}` waits for `{}`", ends[1], ends[0]))
-        });
-        let mut hops: Vec<_> = hops.collect();
-        let (first, _) = hops.remove(0);
-        let diagnostic = Diagnostic::error(Code::Cycle, message).at(first);
-        let diagnostic = diagnostic.help("take out one of these edges");
-        let related = hops.into_iter();
-        self.found
-            .push(related.fold(diagnostic, |it, (at, note)| it.related(at, note)));
+        let ends = |(waits, on): (TaskIx, TaskIx)| [on, waits].map(|it| &*self.ids[it.at()]);
+        let hops = cycles.found.iter().flat_map(Cycle::hops);
+        let mut places: HashMap<[&str; 2], Option<usize>> =
+            hops.map(|it| (ends(it), None)).collect();
+        for (at, edge) in edges.iter().enumerate() {
+            let ends = [&edge["from"], &edge["to"]].map(|it| it.as_str().unwrap_or_default());
+            if let Some(place) = places.get_mut(&ends) {
+                place.get_or_insert(at);
+            }
+        }
+        for cycle in &cycles.found {
+            let message = cycle.describe(|it| &self.ids[it.at()]);
+            let mut hops = cycle.hops().map(|hop| {
+                let [from, to] = ends(hop);
+                let at = places[&[from, to]].unwrap_or_default();
+                let at = self.source.place(&format!("/edges/{at}"));
+                (at, format!("`{to}` waits for `{from}`"))
+            });
+            let mut diagnostic = Diagnostic::error(Code::Cycle, message);
+            if let Some((first, _)) = hops.next() {
+                diagnostic = diagnostic.at(first);
+            }
+            let diagnostic = diagnostic.help("take out one of these edges");
+            let diagnostic = hops.fold(diagnostic, |it, (at, note)| it.related(at, note));
+            self.found.push(diagnostic);
+        }
+        if let Some(more) = cycles.and_more() {
+            self.found
+                .push(Diagnostic::error(Code::Cycle, more).at(self.source.place("/edges")));
+        }
         None
     }
 

@@ -109,9 +109,8 @@ fn l2_04_an_input_is_a_literal_or_a_reference_and_not_both() {
         "- {task_id: a, capability: text-split, input: {type: text, data: x, source: {from_task: b}}}\n- {task_id: b, capability: text-split, input: {source: {from_task: a}, type: text}}\n- {task_id: c, capability: text-split, input: {type: text}}\n- {task_id: e, capability: text-split, input: {}}",
         "{from: a, to: b}",
         expect![[r#"
-            MZ201 3:48 unknown key `type`
-            MZ201 3:60 unknown key `data`
-            MZ201 4:72 unknown key `type`
+            MZ207 3:40 an input is a literal (`type` and `data`) or a reference (`source`), and this is both
+            MZ207 4:40 an input is a literal (`type` and `data`) or a reference (`source`), and this is both
             MZ202 5:40 the key `data` is missing
             MZ202 6:40 the key `source` is missing
         "#]],
@@ -173,6 +172,17 @@ fn l2_12_a_cycle_is_refused_and_named() {
         expect![[r#"
         MZ406 5:9 task `a` depends on itself
     "#]],
+    );
+    // Each of those that have nothing to do with each other.
+    let tasks = ["ab", "ba", "cd", "dc", "ee"].map(|it| ref_to(&it[..1], &it[1..]));
+    check(
+        &tasks.concat(),
+        "{from: a, to: b}, {from: b, to: a}, {from: c, to: d}, {from: d, to: c}, {from: e, to: e}",
+        expect![[r#"
+            MZ406 9:27 these tasks wait for each other: `a` -> `b` -> `a`
+            MZ406 9:63 these tasks wait for each other: `c` -> `d` -> `c`
+            MZ406 9:81 task `e` depends on itself
+        "#]],
     );
 }
 
@@ -268,13 +278,15 @@ fn l2_17_an_id_stands_once() {
             A.replace("id: a", "id: _meta"),
             A.replace("id: a", "id: \"b\\nc\""),
             A.replace("id: a", "id: \" \""),
+            A.replace("id: a", &format!("id: {}", "x".repeat(201))),
         ]
         .join("\n"),
         "",
         expect![[r#"
-            MZ403 3:13 `_meta` cannot be the id of a task
-            MZ403 4:13 `b\u{a}c` cannot be the id of a task
+            MZ403 3:13 the id of task 1 is `_meta`, a name that the results use for something else
+            MZ403 4:13 the id of task 2 has the control character `\n`
             MZ206 5:13 a blank text where something has to be named
+            MZ403 6:13 the id of task 4 is 201 bytes long; 200 are allowed
         "#]],
     );
 }

@@ -1,22 +1,45 @@
-//! Finds the cycle to show to somebody whose tasks cannot be put in order.
+//! Finds the cycles to show to somebody whose tasks cannot be put in order.
 
 use std::mem;
 
 use super::{Adjacency, TaskIx};
 
-/// How many dependencies [`find`] looks at before it makes do with the shortest cycle found so far.
+/// How many dependencies [`find`] looks at before it makes do with the shortest cycles found so far: as many for each.
 const EFFORT: usize = 1 << 22;
 
-/// What keeps a list of tasks from being a graph: tasks of which each needs the next.
+/// What keeps a list of tasks from being a graph: a cycle of each knot of tasks that all wait for each other, in order
+/// of declaration. Whoever breaks one of them has broken no other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cycles {
+    pub found: Vec<Cycle>,
+    /// How many more knots there are.
+    pub more: usize,
+}
+
+/// Of how many knots a cycle is told.
+const MAX_CYCLES: usize = 50;
+
+/// Tasks of which each needs the next.
 ///
-/// It is a shortest cycle there is, and of several the one that starts with the task declared first, as long as the
-/// tasks on cycles times the dependencies between them are at most 4,194,304 (as of 1,000 tasks with 4,000
-/// dependencies). Past that it may be longer than need be. It always visits a task once, and the same tasks always
+/// It is a shortest cycle of its knot, and of several the one that starts with the task declared first, as long as the
+/// tasks of the knot times the dependencies between them are at most 4,194,304 (as of 1,000 tasks with 4,000
+/// dependencies), divided by the knots. Past that it may be longer than need be. It always visits a task once, and the same tasks always
 /// lead to the same cycle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cycle {
     /// Closed: the last is the first again.
     pub path: Vec<TaskIx>,
+}
+
+impl Cycles {
+    /// That there are more, if there are, for people.
+    pub fn and_more(&self) -> Option<String> {
+        let told = self.found.len();
+        let more = Some(self.more).filter(|it| *it > 0)?;
+        Some(format!(
+            "and {more} more such groups of tasks, after the first {told}"
+        ))
+    }
 }
 
 /// How much of a cycle is told, in tasks.
@@ -45,56 +68,97 @@ impl Cycle {
     }
 }
 
-/// Finds a cycle among the tasks that are not `sorted`.
-pub(super) fn find(needs: &Adjacency, feeds: &Adjacency, sorted: &[TaskIx]) -> Cycle {
-    let tangled = tangle(needs, feeds, sorted);
-    let mut path = walk(needs, &tangled);
-    let mut search = Search::new(needs, &tangled);
-    // The walk's cycle gives way to one of its length, whose start is known to be declared first.
-    let mut longest = path.len() - 1;
-    for start in needs.tasks().filter(|it| tangled[it.at()]) {
-        if let Some(closed) = search.run(start, longest) {
-            longest = closed.len() - 2;
-            path = closed;
+/// Finds the cycles among the tasks that are not `sorted`: one of each knot.
+pub(super) fn find(needs: &Adjacency, feeds: &Adjacency, sorted: &[TaskIx]) -> Cycles {
+    let (knots, of) = knots(needs, feeds, sorted);
+    let told = &knots[..knots.len().min(MAX_CYCLES)];
+    let mut search = Search::new(needs, &of);
+    let mut passed_at = vec![None; needs.len()];
+    let found = told.iter().map(|knot| {
+        search.effort = EFFORT / told.len();
+        let mut path = walk(needs, &of, knot[0], &mut passed_at);
+        // The walk's cycle gives way to one of its length, whose start is known to be declared first.
+        let mut longest = path.len() - 1;
+        for &start in knot {
+            if let Some(closed) = search.run(start, longest) {
+                longest = closed.len() - 2;
+                path = closed;
+            }
+            if longest == 0 || search.effort == 0 {
+                break;
+            }
         }
-        if longest == 0 || search.effort == 0 {
-            break;
-        }
+        Cycle { path }
+    });
+    Cycles {
+        found: found.collect(),
+        more: knots.len() - told.len(),
     }
-    Cycle { path }
 }
 
-/// Says of each task whether it is on a cycle or between two.
-fn tangle(needs: &Adjacency, feeds: &Adjacency, sorted: &[TaskIx]) -> Vec<bool> {
-    let mut tangled = vec![true; needs.len()];
+/// For each task its knot, if it is in one.
+type Of = Vec<Option<usize>>;
+
+/// Tasks of which each needs each, directly or not: the strongly connected parts, in order of declaration, as are the
+/// tasks of each.
+fn knots(needs: &Adjacency, feeds: &Adjacency, sorted: &[TaskIx]) -> (Vec<Vec<TaskIx>>, Of) {
+    let mut is_open = vec![true; needs.len()];
     for task in sorted {
-        tangled[task.at()] = false;
+        is_open[task.at()] = false;
     }
-    // What only waits for a cycle is taken off from its loose end.
-    let mut fed = vec![0_usize; needs.len()];
-    for task in needs.tasks().filter(|it| tangled[it.at()]) {
-        fed[task.at()] = feeds.of(task).len();
-    }
-    let is_loose = |it: &TaskIx| tangled[it.at()] && fed[it.at()] == 0;
-    let mut loose: Vec<TaskIx> = needs.tasks().filter(is_loose).collect();
-    while let Some(task) = loose.pop() {
-        tangled[task.at()] = false;
-        for &next in needs.of(task).iter().filter(|it| tangled[it.at()]) {
-            fed[next.at()] -= 1;
-            if fed[next.at()] == 0 {
-                loose.push(next);
+    // Whatever a task needs is left before it, but for what needs the task as well.
+    let mut left = Vec::new();
+    let mut is_entered = vec![false; needs.len()];
+    for start in needs.tasks().filter(|it| is_open[it.at()]) {
+        let mut way = Vec::new();
+        if !mem::replace(&mut is_entered[start.at()], true) {
+            way.push((start, 0));
+        }
+        while let Some((task, at)) = way.last_mut() {
+            let Some(&next) = needs.of(*task).get(*at) else {
+                left.push(*task);
+                way.pop();
+                continue;
+            };
+            *at += 1;
+            if is_open[next.at()] && !mem::replace(&mut is_entered[next.at()], true) {
+                way.push((next, 0));
             }
         }
     }
-    tangled
+    // From the last that was left on, whatever needs a task and is not in a knot yet is in its knot.
+    let mut knots: Vec<Vec<TaskIx>> = Vec::new();
+    while let Some(start) = left.pop() {
+        let mut knot = Vec::new();
+        if mem::replace(&mut is_open[start.at()], false) {
+            knot.push(start);
+        }
+        let mut seen = 0;
+        while let Some(&task) = knot.get(seen) {
+            seen += 1;
+            for &next in feeds.of(task) {
+                if mem::replace(&mut is_open[next.at()], false) {
+                    knot.push(next);
+                }
+            }
+        }
+        if knot.len() > 1 || !knot.is_empty() && needs.of(start).contains(&start) {
+            knot.sort_unstable();
+            knots.push(knot);
+        }
+    }
+    knots.sort_unstable_by_key(|it| it[0]);
+    let mut of = vec![None; needs.len()];
+    for (number, knot) in knots.iter().enumerate() {
+        knot.iter().for_each(|it| of[it.at()] = Some(number));
+    }
+    (knots, of)
 }
 
-/// Goes from need to need until it comes back to where it was: some cycle, found in no time.
-fn walk(needs: &Adjacency, tangled: &[bool]) -> Vec<TaskIx> {
-    let is_tangled = |it: &TaskIx| tangled[it.at()];
+/// Goes from need to need in a knot until it comes back to where it was: some cycle, found in no time.
+fn walk(needs: &Adjacency, of: &Of, start: TaskIx, passed_at: &mut [Option<usize>]) -> Vec<TaskIx> {
     let mut path = Vec::new();
-    let mut passed_at = vec![None; needs.len()];
-    let mut next = needs.tasks().find(is_tangled);
+    let mut next = Some(start);
     while let Some(task) = next {
         let passed = passed_at[task.at()].replace(path.len());
         path.push(task);
@@ -102,7 +166,8 @@ fn walk(needs: &Adjacency, tangled: &[bool]) -> Vec<TaskIx> {
             path.drain(..first);
             break;
         }
-        next = needs.of(task).iter().copied().find(is_tangled);
+        let mut on = needs.of(task).iter().copied();
+        next = on.find(|it| of[it.at()] == of[start.at()]);
     }
     path
 }
@@ -110,17 +175,17 @@ fn walk(needs: &Adjacency, tangled: &[bool]) -> Vec<TaskIx> {
 /// Breadth-first searches that share their memory and their effort.
 struct Search<'a> {
     needs: &'a Adjacency,
-    tangled: &'a [bool],
+    of: &'a Of,
     effort: usize,
     /// Which start a task was last reached from, and which task needs it on the way.
     reached: Vec<Option<(TaskIx, TaskIx)>>,
 }
 
 impl<'a> Search<'a> {
-    fn new(needs: &'a Adjacency, tangled: &'a [bool]) -> Search<'a> {
+    fn new(needs: &'a Adjacency, of: &'a Of) -> Search<'a> {
         Search {
             needs,
-            tangled,
+            of,
             effort: EFFORT,
             reached: vec![None; needs.len()],
         }
@@ -144,7 +209,7 @@ impl<'a> Search<'a> {
                 for &next in needs {
                     let is_reached =
                         matches!(self.reached[next.at()], Some((it, _)) if it == start);
-                    if next > start && self.tangled[next.at()] && !is_reached {
+                    if next > start && self.of[next.at()] == self.of[start.at()] && !is_reached {
                         self.reached[next.at()] = Some((start, task));
                         next_layer.push(next);
                     }

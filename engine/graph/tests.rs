@@ -1,6 +1,6 @@
 //! Drawn graphs, and small random ones against what trying everything finds.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use expect_test::{Expect, expect};
 use proptest::{collection::vec, prelude::*, test_runner::RngSeed};
@@ -40,7 +40,10 @@ fn check(text: &str, expect: Expect) {
         names.join(" ")
     };
     let actual = match TaskGraph::new(&connect(&tasks)) {
-        Err(cycle) => names(&cycle.path),
+        Err(cycles) => {
+            let found = cycles.found.iter().map(|it| names(&it.path));
+            found.collect::<Vec<_>>().join("\n")
+        }
         Ok(graph) => {
             let (levels, remaining) = (graph.levels(), graph.remaining(|_| 1));
             let mut lines = String::new();
@@ -128,14 +131,34 @@ fn a_cycle_is_a_shortest_one_and_closed() {
     // Of two as short, the one declared first; what only waits for them is not in it.
     check(
         "tail <- d b\na <- b\nb <- a\nc <- d\nd <- c",
-        expect!["a b a"],
+        expect![[r#"
+            a b a
+            c d c"#]],
     );
     // The first one is between two cycles, but on neither.
     check(
         "m <- x\na <- b\nb <- a m\nx <- y\ny <- z\nz <- x",
-        expect!["a b a"],
+        expect![[r#"
+            a b a
+            x y z x"#]],
     );
-    check("a <- b\nb <- c\nc <- a\nd <- d c", expect!["d d"]);
+    check(
+        "a <- b\nb <- c\nc <- a\nd <- d c",
+        expect![[r#"
+        a b c a
+        d d"#]],
+    );
+}
+
+#[test]
+fn of_very_many_cycles_the_first_are_told() {
+    let pairs = (0..200_000).map(|it| vec![TaskIx::new(it ^ 1)]);
+    let needs: Vec<Vec<TaskIx>> = pairs.collect();
+    let cycles = TaskGraph::new(&needs).expect_err("they are cycles");
+    assert_eq!((cycles.found.len(), cycles.more), (50, 99_950));
+    assert_eq!(cycles.found[49].path, [98, 99, 98].map(TaskIx::new));
+    expect!["and 99950 more such groups of tasks, after the first 50"]
+        .assert_eq(&cycles.and_more().unwrap_or_default());
 }
 
 #[test]
@@ -159,15 +182,18 @@ fn size_costs_no_stack_and_little_memory() {
 #[test]
 fn a_tangle_too_large_to_search_still_has_a_cycle() {
     // A way of 100 tasks to a ring of very many; and two tasks, declared last, that need the way and each other.
-    // The search goes round the ring from each task on the way, until it is given up.
+    // The search goes round the ring from each task of it, until it is given up.
     const N: usize = 100_000;
     let mut needs: Vec<Vec<TaskIx>> = (1..N).map(|it| vec![TaskIx::new(it)]).collect();
     needs.push(vec![TaskIx::new(100)]);
     needs.push(vec![TaskIx::new(0), TaskIx::new(N + 1)]);
     needs.push(vec![TaskIx::new(N)]);
-    let Cycle { path } = TaskGraph::new(&needs).expect_err("a ring is a cycle");
-    assert_closed(&needs, &path);
-    assert_eq!(path.len(), N - 100 + 1);
+    let cycles = TaskGraph::new(&needs).expect_err("a ring is a cycle");
+    for Cycle { path } in &cycles.found {
+        assert_closed(&needs, path);
+    }
+    let lengths: Vec<usize> = cycles.found.iter().map(|it| it.path.len()).collect();
+    assert_eq!((lengths, cycles.more), (vec![N - 100 + 1, 3], 0));
 }
 
 #[track_caller]
@@ -227,13 +253,20 @@ proptest! {
     #[test]
     fn a_cycle_is_found_if_there_is_one_and_none_is_shorter(needs in any_needs()) {
         let (least, _) = distances(&needs);
-        let girth = (0..needs.len()).filter_map(|it| Some((least[it][it]?, it))).min();
-        let found = TaskGraph::new(&lists(&needs)).err();
-        if let Some(Cycle { path }) = &found {
-            assert_closed(&lists(&needs), path);
+        // Of those that need each other: as short as can be, and from the first task that is on one so short.
+        let n = needs.len();
+        let knot = |it: usize| (0..n).find(|to| least[it][*to].and(least[*to][it]).is_some());
+        let mut wanted = BTreeMap::new();
+        for (knot, at) in (0..n).filter_map(|it| Some((knot(it)?, it))) {
+            let least = (least[at][at].expect("it is on a cycle"), at);
+            let best = wanted.entry(knot).or_insert(least);
+            *best = least.min(*best);
         }
-        // As short as can be, and from the first task that is on one so short.
-        prop_assert_eq!(found.map(|it| (it.path.len() - 1, it.path[0].at())), girth);
+        let found = TaskGraph::new(&lists(&needs)).err();
+        let found = found.map(|it| it.found).unwrap_or_default();
+        found.iter().for_each(|it| assert_closed(&lists(&needs), &it.path));
+        let found: Vec<_> = found.iter().map(|it| (it.path.len() - 1, it.path[0].at())).collect();
+        prop_assert_eq!(found, wanted.into_values().collect::<Vec<_>>());
     }
 
     #[test]

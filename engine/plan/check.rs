@@ -7,7 +7,7 @@ use crate::{
     compile::Batch,
     contract::orchestrator::Limits,
     diagnostic::Code,
-    graph::{TaskGraph, TaskIx},
+    graph::{Cycle, TaskGraph, TaskIx},
     ownership::Claims,
     source::pointer,
 };
@@ -69,17 +69,25 @@ pub(super) fn references(
     needs.collect()
 }
 
-/// The order between the tasks, if there is one. Names one shortest cycle if not.
+/// The order between the tasks, if there is one. Names a shortest cycle of each knot if not.
 pub(super) fn order(
     batch: &Batch,
     drafts: &[Draft],
     needs: &[Vec<TaskIx>],
     faults: &mut Vec<Fault>,
 ) -> Option<TaskGraph> {
-    let cycle = match TaskGraph::new(needs) {
+    let cycles = match TaskGraph::new(needs) {
         Ok(graph) => return Some(graph),
-        Err(cycle) => cycle,
+        Err(cycles) => cycles,
     };
+    let found = cycles.found.iter();
+    faults.extend(found.filter_map(|it| of_cycle(batch, drafts, it)));
+    let more = cycles.and_more();
+    faults.extend(more.map(|it| Fault::new(Code::Cycle, "", it)));
+    None
+}
+
+fn of_cycle(batch: &Batch, drafts: &[Draft], cycle: &Cycle) -> Option<Fault> {
     let message = cycle.describe(|it| &drafts[it.at()].task.id);
     let mut hops = cycle.hops().filter_map(|hop| {
         let (from, to) = (&drafts[hop.0.at()], &drafts[hop.1.at()]);
@@ -96,8 +104,7 @@ pub(super) fn order(
         );
         fault.related(at, note)
     });
-    faults.push(fault.with(|it| it.help("take out one of these dependencies")));
-    None
+    Some(fault.with(|it| it.help("take out one of these dependencies")))
 }
 
 /// Limits that keep a planner's mistake from becoming a bill.

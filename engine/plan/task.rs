@@ -9,13 +9,11 @@ use crate::{
     compile::{Batch, Form},
     context::{Json, RESERVED},
     diagnostic::Code,
+    graph::{is_reserved_id, unusable_id},
     ownership::OwnedPath,
     schema::describe,
     source::pointer,
 };
-
-/// The longest id of a task, in bytes.
-const MAX_ID_BYTES: usize = 200;
 
 /// A task, and what it says about others, not yet checked.
 pub(super) struct Draft {
@@ -78,7 +76,7 @@ pub(super) fn read(batch: &Batch, tasks: &Json, faults: &mut Vec<Fault>) -> Vec<
         Err(_) => {
             let tasks = tasks.value();
             let items = tasks.as_object().into_iter().flatten();
-            let items = items.filter(|(key, _)| !is_reserved(key)).enumerate();
+            let items = items.filter(|(key, _)| !is_reserved_id(key)).enumerate();
             for (ix, (key, item)) in items {
                 drafts.extend(draft(batch, ix, pointer("", key), item, faults));
             }
@@ -169,10 +167,6 @@ fn not_a_task(ix: usize, at: String, item: &Value, faults: &mut Vec<Fault>) -> O
     None
 }
 
-fn is_reserved(id: &str) -> bool {
-    matches!(id, "_meta" | "_failed")
-}
-
 /// The task's id, and its key. Only tasks of explicit batches may call it `id` or `name`, or leave it out.
 fn id(
     batch: &Batch,
@@ -213,32 +207,15 @@ fn id(
             return None;
         }
     };
-    match unusable(&text) {
+    match unusable_id(&text) {
         None => Some((text, Some(key))),
-        Some(why) => {
+        Some((why, cure)) => {
             let message = format!("the id of task {number} {why}");
-            faults.push(Fault::new(Code::BadTaskId, at, message));
+            let fault = Fault::new(Code::BadTaskId, at, message);
+            faults.push(fault.with(|it| it.help(cure)));
             None
         }
     }
-}
-
-/// Why a text cannot be an id.
-fn unusable(id: &str) -> Option<String> {
-    if id.is_empty() {
-        return Some("is blank".to_owned());
-    }
-    if id.len() > MAX_ID_BYTES {
-        let length = id.len();
-        return Some(format!(
-            "is {length} bytes long; {MAX_ID_BYTES} are allowed"
-        ));
-    }
-    if let Some(char) = id.chars().find(|it| it.is_control()) {
-        let char = char.escape_debug();
-        return Some(format!("has the control character `{char}`"));
-    }
-    is_reserved(id).then(|| format!("is `{id}`, a name that the results use for something else"))
 }
 
 fn is_truthy(value: &Value) -> bool {

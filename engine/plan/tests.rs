@@ -300,6 +300,20 @@ fn dependencies_lead_to_tasks_and_never_back() {
             MZ405 2:84 task `b` depends on ``, which is no task of this plan
         "#]],
     );
+    // Each of those that have nothing to do with each other.
+    check(
+        "\
+- {task_id: a, execution_agent: A, task_prompt: x, depends_on: [b]}
+- {task_id: b, execution_agent: A, task_prompt: x, depends_on: [a]}
+- {task_id: c, execution_agent: A, task_prompt: x, depends_on: [d, a]}
+- {task_id: d, execution_agent: A, task_prompt: x, depends_on: [c]}
+- {task_id: e, execution_agent: A, task_prompt: x, depends_on: [d]}
+",
+        expect![[r#"
+            MZ406 1:65 these tasks wait for each other: `a` -> `b` -> `a`; 2:65 `b` waits for `a`
+            MZ406 3:65 these tasks wait for each other: `c` -> `d` -> `c`; 4:65 `d` waits for `c`
+        "#]],
+    );
     check(
         "\
 - {task_id: a, execution_agent: A, task_prompt: x, depends_on: [b, d]}

@@ -105,7 +105,7 @@ conveyors:
     decomposition_agent: {name: P}
     execution_agents: {A: 1}
     rerun: 1
-    retry: {initial_seconds: soon}
+    retry: {initial_seconds: soon, max_seconds: NaN}
 ",
         expect![[r#"
             MZ203 f:1:10 expected an integer, found the number `1.0`
@@ -123,6 +123,7 @@ conveyors:
             MZ203 f:16:23 expected a list, found a mapping; begin each item of a list with `- `
             MZ204 f:17:12 `1` is not allowed here
             MZ203 f:18:30 expected a number, found the text `soon`
+            MZ203 f:18:49 expected a number, found the text `NaN`; write a number: `NaN` and infinities are none here
         "#]],
     );
 }
