@@ -32,7 +32,7 @@ mod witness;
 
 pub use crate::acmp::{buyer::Streams, chunks::Chunks};
 pub use leave::{Call, Came, Granted, Leave, Leaves, Question, SoFar};
-pub use witness::Witness;
+pub use witness::{Kept, Witness, Word};
 
 /// One question to one agent.
 #[derive(Debug, Clone)]

@@ -16,6 +16,8 @@ use crate::harness::{Project, Ran, command, ended};
 
 mod dags;
 mod keys;
+#[cfg(unix)]
+mod killed;
 mod spending;
 
 /// Gives one answer after the other, whoever asks, and hands over what was asked.

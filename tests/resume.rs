@@ -229,9 +229,15 @@ exec sleep 1000
 #[cfg(target_os = "linux")]
 fn stuck(project: &Project) -> (Child, String) {
     let running = project.start(&["W", "--grace", "0"]);
+    (running, worker(project))
+}
+
+/// The worker, as soon as it is there.
+#[cfg(target_os = "linux")]
+fn worker(project: &Project) -> String {
     loop {
         match fs::read_to_string(project.path("worker")) {
-            Ok(pid) => return (running, pid.trim().to_owned()),
+            Ok(pid) => return pid.trim().to_owned(),
             Err(_) => thread::yield_now(),
         }
     }
@@ -283,6 +289,30 @@ fn a_run_that_is_terminated_leaves_nothing_running_and_goes_on() {
     let value = json(&ran.stdout);
     let done = &value["context"]["work_results"]["a"]["done"];
     assert_eq!((ran.code, done), (0, &true.into()));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_stops_with_its_terminal_unless_it_is_to_outlive_it() {
+    let project = Project::of(STUCK);
+    let (mut running, worker) = stuck(&project);
+    signal("-HUP", &running.id().to_string());
+    assert_eq!(running.wait().expect("it ends").code(), Some(129));
+    wait_until_gone(&worker);
+    let listed = project.run(&["runs", "--json"]).stdout;
+    assert!(listed.contains("\"cancelled\""), "{listed}");
+    // As `nohup` does it.
+    let project = Project::of(STUCK);
+    let program = env!("CARGO_BIN_EXE_mozaiks-run");
+    let script = format!("trap '' HUP; exec {program} W --grace 0");
+    let mut shell = Command::new("sh");
+    let shell = shell.args(["-c", &script]).current_dir(project.path("."));
+    let mut running = shell.spawn().expect("there is a shell");
+    self::worker(&project);
+    let id = running.id().to_string();
+    signal("-HUP", &id);
+    signal("-TERM", &id);
+    assert_eq!(running.wait().expect("it ends").code(), Some(143));
 }
 
 #[cfg(target_os = "linux")]

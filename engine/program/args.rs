@@ -39,7 +39,7 @@ Examples:
   mozaiks-run init MyWorkflow                      begin one of your own
   mozaiks-run explain MZ406                        what a diagnostic means
 
-Exit codes: 0 completed, 1 failed, 2 invalid input or plan, 3 partial or completed with errors, 4 deadline or budget, 5 waiting for a person, 130 stopped by Ctrl-C, 143 by SIGTERM";
+Exit codes: 0 completed, 1 failed, 2 invalid input or plan, 3 partial or completed with errors, 4 deadline or budget, 5 waiting for a person, 130 stopped by Ctrl-C, 143 by SIGTERM, 129 by the end of its terminal";
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {

@@ -18,6 +18,8 @@ use tokio_util::sync::CancellationToken;
 pub(super) enum Stopped {
     Interrupt,
     Terminate,
+    /// The terminal was closed.
+    HangUp,
 }
 
 impl Stopped {
@@ -25,6 +27,7 @@ impl Stopped {
         match self {
             Stopped::Interrupt => 130,
             Stopped::Terminate => 143,
+            Stopped::HangUp => 129,
         }
     }
 }
@@ -47,6 +50,7 @@ where
     runtime.shutdown_background();
     let stopped = match code.load(Ordering::Relaxed) {
         143 => Stopped::Terminate,
+        129 => Stopped::HangUp,
         _ => Stopped::Interrupt,
     };
     Ok((done?, stopped))
@@ -75,6 +79,7 @@ async fn watch(cancel: CancellationToken, code: Arc<AtomicU8>) {
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    hang_up: Option<Signal>,
 }
 
 #[cfg(unix)]
@@ -83,15 +88,35 @@ impl Signals {
         Ok(Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
+            hang_up: match ignores_hang_up() {
+                false => Some(signal(SignalKind::hangup())?),
+                true => None,
+            },
         })
     }
 
     async fn next(&mut self) -> Stopped {
+        let hang_up = async {
+            match &mut self.hang_up {
+                Some(signal) => signal.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             _ = self.interrupt.recv() => Stopped::Interrupt,
             _ = self.terminate.recv() => Stopped::Terminate,
+            _ = hang_up => Stopped::HangUp,
         }
     }
+}
+
+/// Whether the program is to outlive its terminal, as `nohup` says; or nobody knows whether it is.
+#[cfg(unix)]
+fn ignores_hang_up() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|it| it.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|it| u64::from_str_radix(it.trim(), 16).ok());
+    ignored.is_none_or(|it| it & 1 == 1)
 }
 
 #[cfg(not(unix))]

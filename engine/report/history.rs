@@ -50,6 +50,8 @@ pub struct Turn {
     /// For how long its answers were waited for.
     pub took_ms: i64,
     asked_at_ms: Option<i64>,
+    /// What it used without the question that is open.
+    settled: Usage,
     /// What it was told, one after the other.
     pub prompts: Vec<Prompt>,
     /// How many of its questions were put to nobody.
@@ -138,11 +140,18 @@ impl History {
                     task.start(entry, prompt);
                 }
             }
-            "withheld" | "cut_short" if entry.task.is_none() => self.turn(&data).take(entry, &data),
+            "using" | "withheld" | "cut_short" if entry.task.is_none() => {
+                self.turn(&data).take(entry, &data)
+            }
             "rewritten" => {
                 let system = self.prompt(entry, &data).system;
                 if let Some(task) = self.task_mut(entry) {
                     task.rewritten(entry, system);
+                }
+            }
+            "using" => {
+                if let Some(task) = self.task_mut(entry) {
+                    task.uses(entry, &data);
                 }
             }
             "cut_short" => {
@@ -285,7 +294,18 @@ impl Turn {
     }
 
     fn take(&mut self, entry: &Entry, data: &Value) {
-        self.usage.add(usage(data));
+        match &*entry.kind {
+            // Nobody will know more of the question before.
+            "asked" => self.settled = self.usage,
+            "using" => {
+                self.usage = self.settled;
+                self.usage.add(usage(data));
+            }
+            _ => {
+                self.settled.add(usage(data));
+                self.usage = self.settled;
+            }
+        }
         if let Some(agent) = text(&data["agent"]) {
             self.agent = Some(agent);
         }

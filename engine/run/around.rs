@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     accept::{Failure, Output, Rejection},
-    agent::{Request, Witness},
+    agent::{Request, Usage, Witness},
     context::View,
     event::RunEvent,
     graph::TaskIx,
@@ -95,6 +95,7 @@ impl Around {
         }
         let (ix, attempt) = self.about;
         claim(&mut lock(&self.ledger), (ix, &self.ids), output)?;
+        witness.keep(Usage::default()).await;
         let whose = Whose { agent, task_id };
         // Of a task of a DAG it is the data that it made.
         let value = match output.value.get("data").filter(|_| self.is_invoked) {

@@ -1,4 +1,5 @@
-//! What models call while they are asked: heard as it happens, written down, and told.
+//! What is heard of attempts under way: what models call while they are asked is written down, and told; and what they
+//! use, in case nothing more is heard.
 
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::{Hear, Run, log::Log, work::Performance};
 use crate::{
-    agent::Witness,
+    agent::{Kept, Witness, Word},
     context::View,
     event::RunEvent,
     graph::TaskIx,
@@ -15,29 +16,35 @@ use crate::{
     tool::{Call, Calls, Toolbox},
 };
 
-/// Where calls are heard, each with what it is about.
+/// Where attempts are heard, each word with what it is about.
 pub(super) struct Ear<T> {
-    said: UnboundedSender<(T, Call)>,
-    heard: UnboundedReceiver<(T, Call)>,
+    said: UnboundedSender<(T, Word)>,
+    heard: UnboundedReceiver<(T, Word)>,
+    /// Of those who wait until what they said is written down.
+    kept: Vec<Kept>,
 }
 
 impl<T: Copy + Send + Sync + 'static> Ear<T> {
     pub(super) fn new() -> Ear<T> {
         let (said, heard) = unbounded_channel();
-        Ear { said, heard }
+        Ear {
+            said,
+            heard,
+            kept: Vec::new(),
+        }
     }
 
     /// One that tells what is about `about`.
     pub(super) fn witness(&self, about: T) -> Witness {
         let said = self.said.clone();
-        Witness::new(move |call| {
+        Witness::new(move |word| {
             // What nobody listens to any more is of no use.
-            let _ = said.send((about, call));
+            let _ = said.send((about, word));
         })
     }
 
-    /// Waits for the next call. Nothing is lost if the wait is given up.
-    pub(super) async fn next(&mut self) -> (T, Call) {
+    /// Waits for the next word. Nothing is lost if the wait is given up.
+    pub(super) async fn next(&mut self) -> (T, Word) {
         match self.heard.recv().await {
             Some(heard) => heard,
             None => std::future::pending().await,
@@ -45,22 +52,36 @@ impl<T: Copy + Send + Sync + 'static> Ear<T> {
     }
 
     /// What was heard by now.
-    pub(super) fn try_next(&mut self) -> Option<(T, Call)> {
+    pub(super) fn try_next(&mut self) -> Option<(T, Word)> {
         self.heard.try_recv().ok()
+    }
+
+    /// What was taken in is written down: whoever waits for that goes on.
+    pub(super) fn has_kept(&mut self) {
+        self.kept.clear();
     }
 }
 
 impl Run<'_> {
-    /// The model of an agent outside a batch called a tool.
+    /// The model of an agent outside a batch called a tool, or uses something.
     pub(super) fn heard(
         &mut self,
         agent: &Arc<str>,
         attempt: u32,
-        call: &Call,
+        word: Word,
         hear: Hear<'_>,
     ) -> anyhow::Result<()> {
-        let data = json!({ "turn": self.turn, "agent": agent });
-        self.log.call(call, data, |it| it.attempt = Some(attempt));
+        let mut data = json!({ "turn": self.turn, "agent": agent });
+        let call = match word {
+            Word::Used(usage, _kept) => {
+                data["usage"] = json!(usage);
+                self.log
+                    .push("using", data, |it| it.attempt = Some(attempt));
+                return self.log.flush();
+            }
+            Word::Called(call) => call,
+        };
+        self.log.call(&call, data, |it| it.attempt = Some(attempt));
         self.log.flush()?;
         hear(&RunEvent::ToolCalled {
             turn: Some(self.turn),
@@ -68,10 +89,10 @@ impl Run<'_> {
             task: None,
             agent: Arc::clone(agent),
             attempt,
-            tool: call.tool.clone(),
-            ok: call.ok,
             ms: call.took.as_millis() as u64,
-            printed: call.printed.clone(),
+            tool: call.tool,
+            ok: call.ok,
+            printed: call.printed,
         });
         Ok(())
     }
@@ -97,11 +118,18 @@ impl Performance<'_> {
         self.tools.toolbox(&task.agent, given)
     }
 
-    /// The model of a task called a tool.
-    pub(super) fn heard(&mut self, (ix, attempt): (TaskIx, u32), call: &Call) {
+    /// The model of a task called a tool, or uses something.
+    pub(super) fn heard(&mut self, (ix, attempt): (TaskIx, u32), word: Word) {
         let task = &self.plan.tasks()[ix.at()];
         let batch = &self.batch.id;
-        self.log.call(call, json!({ "agent": task.agent }), |it| {
+        let call = match word {
+            Word::Used(usage, kept) => {
+                self.log.using((batch, ix.number(), attempt), usage);
+                return self.ear.kept.push(kept);
+            }
+            Word::Called(call) => call,
+        };
+        self.log.call(&call, json!({ "agent": task.agent }), |it| {
             it.batch = Some(Arc::clone(batch));
             it.task = Some(ix.number());
             it.attempt = Some(attempt);
@@ -112,17 +140,17 @@ impl Performance<'_> {
             task: Some(Arc::clone(&task.id)),
             agent: Arc::clone(&task.agent),
             attempt,
-            tool: call.tool.clone(),
-            ok: call.ok,
             ms: call.took.as_millis() as u64,
-            printed: call.printed.clone(),
+            tool: call.tool,
+            ok: call.ok,
+            printed: call.printed,
         });
     }
 
     /// Takes in what was heard by now, which is before the end of whatever ends now.
     pub(super) fn hear_all(&mut self) {
-        while let Some((about, call)) = self.ear.try_next() {
-            self.heard(about, &call);
+        while let Some((about, word)) = self.ear.try_next() {
+            self.heard(about, word);
         }
         while let Ok(note) = self.notes.1.try_recv() {
             self.noted(note);

@@ -354,6 +354,11 @@ impl Log {
         self.push("withheld", data, |_| ());
     }
 
+    /// What an attempt is to be counted as, should nothing more be heard of it.
+    pub(super) fn using(&mut self, about: About<'_>, usage: Usage) {
+        self.about("using", about, json!({ "usage": usage }), None);
+    }
+
     /// An attempt was given up, which used so much up to then.
     pub(super) fn cut_short(&mut self, about: About<'_>, usage: Usage) {
         self.about("cut_short", about, json!({ "usage": usage }), None);

@@ -276,6 +276,20 @@ impl Drop for Given {
 }
 
 impl UnderWay {
+    /// What it is to be counted as where nobody will know what came of it: the question was read. Answers that are there
+    /// already are bought from nobody.
+    fn asks(&self) -> Usage {
+        if !self.is_bought() {
+            return Usage::default();
+        }
+        let used = Usage {
+            input_tokens: self.asked,
+            estimated: true,
+            ..Usage::default()
+        };
+        self.meter.priced(self.way, used)
+    }
+
     /// What an answer of so many bytes is to be counted as. What the endpoint does not say of it is estimated.
     fn counted(&self, used: Usage, answer: usize) -> Usage {
         let used = match self.is_bought() {
@@ -374,8 +388,13 @@ impl Leaves for Attempt {
     fn ask(&self, question: Question) -> Granted<'_> {
         Box::pin(async move {
             let tokens = tokens_of(question.bytes);
-            let leave = self.meter.leave(question.model, tokens, &self.witness);
-            let call = self.waited.during(leave).await?;
+            let begin = async {
+                let leave = self.meter.leave(question.model, tokens, &self.witness);
+                let call = leave.await?;
+                self.witness.keep(call.asks()).await;
+                Ok(call)
+            };
+            let call = self.waited.during(begin).await?;
             Ok(Box::new(call) as Box<dyn Call>)
         })
     }

@@ -95,6 +95,8 @@ pub(super) enum Came {
     },
     /// Somebody cancelled the task.
     Cancelled,
+    /// Nothing but that it used something.
+    CutShort,
 }
 
 /// What was asked when a session ended, and not answered: a place for people.
@@ -118,7 +120,12 @@ pub struct Reader {
     sessions: Sessions,
     turn: u32,
     in_flight: BTreeMap<(u32, u32), InFlight>,
+    open: Open,
 }
+
+/// What attempts are to be counted as that have begun and not ended, by their turn and, in a batch, their task and number.
+#[derive(Debug, Default)]
+struct Open(BTreeMap<(u32, Option<(u32, u32)>), Usage>);
 
 impl Earlier {
     /// What the run might spend, as the last session that went on with it said.
@@ -164,6 +171,7 @@ impl Reader {
             sessions: Sessions::new(started_at_ms),
             turn: 0,
             in_flight: BTreeMap::new(),
+            open: Open::default(),
         }
     }
 
@@ -178,7 +186,8 @@ impl Reader {
     }
 
     /// The past, and what was under way when it ended.
-    pub fn finish(self) -> (Earlier, Vec<InFlight>) {
+    pub fn finish(mut self) -> (Earlier, Vec<InFlight>) {
+        self.give_up();
         let earlier = Earlier {
             steps: self.past,
             undone: self.undone,
@@ -197,11 +206,20 @@ impl Reader {
         }
         let task = (self.turn, entry.task.unwrap_or_default());
         let at_ms = entry.at_ms;
+        if matches!(&*entry.kind, "resumed" | "retried") {
+            self.give_up();
+        }
         self.sessions.take(&entry);
+        let attempt = (self.turn, entry.task.zip(entry.attempt));
         if is_spent(&entry.kind) {
             self.spent.add(usage(&data)?);
+            self.open.0.remove(&attempt);
         }
         let step = match &*entry.kind {
+            "using" => {
+                self.open.0.insert(attempt, usage(&data)?);
+                return Ok(());
+            }
             "resumed" => {
                 self.in_flight.clear();
                 let budget = serde_json::from_value(data["budget"].clone());
@@ -245,15 +263,12 @@ impl Reader {
                 self.in_flight.remove(&task);
                 Step::Attempt(self.attempt(entry, &data)?)
             }
-            "withheld" => {
-                // It is asked again from its beginning.
-                self.undone.add(usage(&data)?);
-                self.in_flight.remove(&task);
-                return Ok(());
-            }
-            "cut_short" => {
-                // What came of it nobody knows, but for what it used.
-                self.undone.add(usage(&data)?);
+            // What came of it nobody knows, but for what it used; or it is asked again from its beginning.
+            "withheld" | "cut_short" => {
+                if entry.kind == "withheld" {
+                    self.in_flight.remove(&task);
+                }
+                self.cut_short(at_ms, attempt, usage(&data)?);
                 return Ok(());
             }
             "delayed" => {
@@ -289,6 +304,32 @@ impl Reader {
             step,
         });
         Ok(())
+    }
+
+    /// An attempt came to no end, and used so much.
+    fn cut_short(&mut self, at_ms: i64, (turn, task): (u32, Option<(u32, u32)>), usage: Usage) {
+        let Some((task, number)) = task else {
+            return self.undone.add(usage);
+        };
+        let step = Step::Attempt(Attempt {
+            task,
+            number,
+            usage,
+            reused: None,
+            came: Came::CutShort,
+        });
+        if usage != Usage::default() {
+            self.past.push_back(Past { at_ms, turn, step });
+        }
+    }
+
+    /// Nobody works on the run any more: what was under way counts as it was written down to.
+    fn give_up(&mut self) {
+        let at_ms = self.sessions.last_ms();
+        for (attempt, usage) in std::mem::take(&mut self.open.0) {
+            self.spent.add(usage);
+            self.cut_short(at_ms, attempt, usage);
+        }
     }
 
     fn attempt(&mut self, entry: Entry, data: &Value) -> anyhow::Result<Attempt> {
@@ -345,6 +386,10 @@ impl Reader {
         }
         for mut past in self.past.split_off(of_batch) {
             match &mut past.step {
+                Step::Attempt(Attempt {
+                    came: Came::CutShort,
+                    ..
+                }) => self.past.push_back(past),
                 Step::Attempt(attempt) if tasks.contains(&attempt.task) => {
                     if let Some(Past {
                         step: Step::Attempt(before),
@@ -359,7 +404,7 @@ impl Reader {
                         }
                         // The attempt that was given up counts: the next one has another id.
                         Came::Cancelled => attempt.came = Came::Feedback(None),
-                        Came::Output(_) | Came::Feedback(_) => (),
+                        Came::Output(_) | Came::Feedback(_) | Came::CutShort => (),
                     }
                     feedback.insert(attempt.task, past);
                 }

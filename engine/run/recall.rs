@@ -54,6 +54,7 @@ impl Performance<'_> {
                     wait: None,
                 }));
             }
+            past::Came::CutShort => return Ok(None),
             past::Came::Feedback(rejection) => {
                 let fate = &mut self.fates[ix.at()];
                 fate.before = attempt.number;

@@ -38,6 +38,11 @@ impl Sessions {
         }
     }
 
+    /// When the last thing happened.
+    pub(super) fn last_ms(&self) -> i64 {
+        self.last.1
+    }
+
     pub fn count(&self) -> usize {
         self.earlier + 1
     }

@@ -103,13 +103,13 @@ impl Run<'_> {
                         // What was under way says now what it used.
                         drop(asking);
                         let usage = witness.used();
-                        if usage != Usage::default() {
+                        if usage != Usage::default() || witness.has_told() {
                             self.count(agent, usage);
                             self.log.turn_cut_short(self.turn, agent, usage);
                         }
                         return Err(Stop::Cancelled);
                     }
-                    (_, call) = ear.next() => self.heard(agent, attempt, &call, hear)?,
+                    (_, word) = ear.next() => self.heard(agent, attempt, word, hear)?,
                     answer = &mut asking => break answer,
                     () = self.spending.changed() => {
                         for it in self.spending.news() {
@@ -120,8 +120,8 @@ impl Run<'_> {
                     }
                 }
             };
-            while let Some((_, call)) = ear.try_next() {
-                self.heard(agent, attempt, &call, hear)?;
+            while let Some((_, word)) = ear.try_next() {
+                self.heard(agent, attempt, word, hear)?;
             }
             self.spending.warnings().for_each(|it| hear(&it));
             let rejection = match answer {

@@ -177,6 +177,12 @@ impl Work for Performance<'_> {
 
     fn recall(&mut self) -> Result<Option<Recalled>, Broken> {
         while let Some(attempt) = self.past.pop_front() {
+            if let past::Came::CutShort = attempt.came {
+                if let Some(used) = self.used.get_mut(attempt.task as usize) {
+                    used.add(attempt.usage);
+                }
+                continue;
+            }
             self.is_recalling = true;
             match self.take_back(attempt) {
                 Ok(None) => (),
@@ -190,7 +196,7 @@ impl Work for Performance<'_> {
 
     async fn listen(&mut self) -> Option<Event> {
         tokio::select! {
-            (about, call) = self.ear.next() => self.heard(about, &call),
+            (about, word) = self.ear.next() => self.heard(about, word),
             note = self.notes.1.recv() => note.into_iter().for_each(|it| self.noted(it)),
             () = self.spending.changed() => {
                 for it in self.spending.news() {
@@ -273,7 +279,11 @@ impl Work for Performance<'_> {
         self.hear_all();
         match self.broken {
             Some(_) => Err(Broken),
-            None => self.log.flush().map_err(|error| self.breaks(error)),
+            None => {
+                let flushed = self.log.flush().map_err(|error| self.breaks(error));
+                self.ear.has_kept();
+                flushed
+            }
         }
     }
 
@@ -389,7 +399,7 @@ impl Performance<'_> {
         let given_up = mem::take(&mut self.given_up).into_iter();
         for (ix, attempt, witness) in given_up.chain(under_way) {
             let usage = witness.used();
-            if usage != Usage::default() {
+            if usage != Usage::default() || witness.has_told() {
                 self.used[ix.at()].add(usage);
                 self.log
                     .cut_short((&self.batch.id, ix.number(), attempt), usage);

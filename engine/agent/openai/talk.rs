@@ -195,6 +195,7 @@ async fn talk(models: &[Model], request: &Request, used: &mut Usage) -> Result<R
             );
             return Err(Rejection::new(Failure::TooManyCalls, message));
         }
+        request.witness.keep(Usage::default()).await;
         let mut results = Vec::new();
         for call in &heard.calls {
             let tool = talk.tools.iter().find(|(name, _)| *name == call.name);

@@ -152,11 +152,19 @@ impl Task {
         }
     }
 
+    /// What an attempt is to be counted as, should nothing more be heard of it.
+    pub(super) fn uses(&mut self, entry: &Entry, data: &Value) {
+        let number = entry.attempt.unwrap_or_default();
+        if let Some(attempt) = self.attempts.iter_mut().rfind(|it| it.number == number) {
+            attempt.usage = usage(data);
+        }
+    }
+
     /// An attempt was given up, which used so much up to then.
     pub(super) fn cut_short(&mut self, entry: &Entry, data: &Value) {
         let number = entry.attempt.unwrap_or_default();
         if let Some(attempt) = self.attempts.iter_mut().rfind(|it| it.number == number) {
-            attempt.usage.add(usage(data));
+            attempt.usage = usage(data);
             if matches!(attempt.came, Came::UnderWay) {
                 attempt.came = Came::CutShort;
                 attempt.ended_at_ms = Some(entry.at_ms);

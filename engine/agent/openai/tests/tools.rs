@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use super::{
-    super::super::{Request, Usage, Witness, env::Env, testing},
+    super::super::{Request, Usage, Witness, Word, env::Env, testing},
     http, is_whole, model,
 };
 use crate::{
@@ -113,7 +113,8 @@ pub(super) fn question(tools: &[(&str, &str)]) -> (Request, Arc<Mutex<Vec<String
     let mut request = testing::question();
     request.tools = tools.toolbox("Worker", Given::default);
     let heard = Arc::clone(&told);
-    request.witness = Witness::new(move |call| {
+    request.witness = Witness::new(move |word| {
+        let Word::Called(call) = word else { return };
         let ok = if call.ok { "ok" } else { "failed" };
         heard.lock().unwrap().push(format!("{} {ok}", call.tool));
     });
