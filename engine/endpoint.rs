@@ -19,6 +19,7 @@ use crate::{
 
 pub mod cause;
 pub mod events;
+pub mod halves;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 

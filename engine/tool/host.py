@@ -182,6 +182,12 @@ def written(value):
     return text
 
 
+def sendable(answer):
+    """The answer as JSON in UTF-8, which has no halves of characters: `\\ud83d` alone becomes U+FFFD."""
+    text = json.dumps(answer, ensure_ascii=False)
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+
+
 def simpler(value):
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
@@ -257,7 +263,11 @@ class Host:
             if self.loop.is_closed():
                 self.loop, self.requests = asyncio.new_event_loop(), asyncio.Queue()
             try:
-                self.output.write(json.dumps(answer).encode() + b"\n")
+                line = sendable(answer)
+            except BaseException as error:
+                line = sendable({"error": told(error)})
+            try:
+                self.output.write(line + b"\n")
                 self.output.flush()
             except OSError:
                 sys.exit("the function closed files that it had not opened")

@@ -109,6 +109,9 @@ def where(): return os.getpid()
 def sees(): return sorted(name for name in os.environ if name.startswith("TOOL_"))
 def reads(): return sys.stdin.read()
 def lax(structured_output, runtime, a, **others): return [structured_output, runtime, a, others]
+def half(): return {"k\ud83d": "\ud83d\ude00", "l": "a\udcff"}
+def half_fails(): raise ValueError("no \ud83d")
+def unwritable(a: Literal[b"x"]): return a
 "#;
 
 struct World {
@@ -208,6 +211,8 @@ async fn functions_are_called_by_name_with_what_fits_them() {
         ("huge", ""),
         ("long", ""),
         ("number", ""),
+        ("half", ""),
+        ("half_fails", ""),
         ("sees", ""),
         ("reads", ""),
         ("nowhere", ""),
@@ -235,7 +240,7 @@ async fn functions_are_called_by_name_with_what_fits_them() {
         add {"a": 1, "c": 1}: error: the arguments of `add` do not fit: Additional properties are not allowed ('c' was unexpected)
         add [1]: error: the arguments of `add` do not fit: [1] is not of type "object"
         add {"a": : error: the arguments of `add` are not JSON: EOF while parsing a value at line 1 column 5
-        subtract {}: error: there is no tool `subtract`; there is add, deep, fails, greet, huge, leaves, long, nowhere, number, odd, point, reads, sees
+        subtract {}: error: there is no tool `subtract`; there is add, deep, fails, greet, half, half_fails, huge, leaves, long, nowhere, number, odd, point, reads, sees
         greet {"name": "Ada"}: hi Ada, in {"greeted":"Ada"}
         greet {"name": "Ada", "how": "hu"}: error: the arguments of `greet` do not fit: /how: "hu" is not one of "hi" or "ho"
         greet {"name": "Ada", "context_variables": {}}: error: the arguments of `greet` do not fit: Additional properties are not allowed ('context_variables' was unexpected)
@@ -248,6 +253,8 @@ async fn functions_are_called_by_name_with_what_fits_them() {
         huge : error: ValueError: the result is 5242880 bytes long; 4194304 are allowed
         long : ääääääääääääääääääääääääääääääääääääääääääääääääää [cut: 100 of 2000 bytes shown]
         number : error: ValueError
+        half : {"k�": "😀", "l": "a�"}
+        half_fails : error: ValueError: no � (tools/f.py, line 95, in half_fails)
         sees : ["TOOL_SEEN"]
         reads : 
         nowhere : error: AttributeError: module 'workflow_tool_tools_f_py' has no attribute 'nowhere'
@@ -271,6 +278,14 @@ async fn a_model_is_told_of_parameters_and_not_of_what_is_given() {
         point: 
         {"type":"object","properties":{"at":{"type":"object","properties":{"x":{"type":"integer"},"y":{"type":"integer"}},"required":["x"]},"colour":{"anyOf":[{"enum":["red"]},{"type":"null"}],"default":null},"names":{"type":"array","items":{"type":"string"}},"more":{"type":"object","additionalProperties":{"type":"integer"},"default":null}},"required":["at"],"additionalProperties":false}
     "#]].assert_eq(&lines.concat());
+    let world = functions(&["unwritable"]);
+    let toolbox = world.tools.toolbox("A", given).unwrap();
+    let error = toolbox.definitions().await.expect_err("it has no JSON");
+    assert!(
+        error.0.contains("bytes is not JSON serializable"),
+        "{}",
+        error.0
+    );
 }
 
 #[tokio::test]

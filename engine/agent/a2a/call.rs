@@ -18,6 +18,7 @@ use crate::{
     endpoint::{
         self, Unread, cause,
         events::{self, Events},
+        halves,
     },
     prompt::cut,
 };
@@ -147,7 +148,7 @@ impl Remote {
             let message = format!("the agent's response {what}");
             Err(Rejection::new(Failure::Connection, message))
         };
-        let Ok(mut response) = serde_json::from_slice::<Value>(response) else {
+        let Ok(mut response) = serde_json::from_slice::<Value>(&halves::whole(response)) else {
             return odd("is not JSON");
         };
         if let Some(error) = response.get("error").filter(|it| !it.is_null()) {

@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::{super::SoFar, later, meaning, stream};
 use crate::{
     accept::{Failure, Rejection},
-    endpoint::{self, Secrets, Unread, cause, events},
+    endpoint::{self, Secrets, Unread, cause, events, halves},
     prompt::cut,
 };
 
@@ -324,6 +324,7 @@ async fn whole(
         Unread::Silent(idle) => broken(Silent(idle)),
         Unread::Broke(error) => error.into(),
     })?;
+    let body = halves::whole(&body).into_owned();
     Ok(::http::Response::new(body).into())
 }
 
@@ -339,7 +340,8 @@ pub(in crate::agent) async fn complaint(mut response: Response) -> HttpFailure {
         }
     }
     let text = || Value::from(String::from_utf8_lossy(&bytes).into_owned());
-    let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| text());
+    let body = serde_json::from_slice(&halves::whole(&bytes));
+    let body = body.unwrap_or_else(|_| text());
     let failure = HttpFailure::new(status, &body);
     HttpFailure {
         retry_after: retry_after.or(failure.retry_after),

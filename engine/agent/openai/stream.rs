@@ -14,6 +14,7 @@ use super::{
     http::{Broken, Stopped, TooLong, broken, within},
     talk::MAX_CALLS,
 };
+use crate::endpoint::halves::Halves;
 
 /// Reads the stream to its end, into the completion it stands for.
 pub(super) async fn whole(
@@ -47,8 +48,9 @@ pub(super) async fn whole(
             return Err(broken(TooLong(limit)));
         }
     }
-    let completion = pieces.completion()?;
-    Ok(::http::Response::new(completion.to_string()).into())
+    let halves = pieces.halves;
+    let completion = halves.end(pieces.completion()?.to_string());
+    Ok(::http::Response::new(completion).into())
 }
 
 /// What was heard so far of a call.
@@ -63,6 +65,7 @@ struct Piece {
 /// What was heard so far of the first choice.
 #[derive(Default)]
 struct Pieces {
+    halves: Halves,
     content: String,
     refusal: String,
     calls: Vec<Piece>,
@@ -99,7 +102,7 @@ impl Pieces {
             }
             _ => (),
         }
-        let mut event: Value = serde_json::from_slice(data).map_err(|error| {
+        let mut event = self.halves.parse(data).map_err(|error| {
             broken(Broken(format!(
                 "a piece of the endpoint's stream is not JSON: {error}"
             )))
@@ -119,10 +122,10 @@ impl Pieces {
         self.has_begun |= choices.is_some();
         for choice in choices.into_iter().flatten().filter(is_first) {
             let text = |path| choice.pointer(path).and_then(Value::as_str);
-            self.content
-                .push_str(text("/delta/content").unwrap_or_default());
-            self.refusal
-                .push_str(text("/delta/refusal").unwrap_or_default());
+            let content = text("/delta/content").unwrap_or_default();
+            self.halves.push(&mut self.content, content);
+            let refusal = text("/delta/refusal").unwrap_or_default();
+            self.halves.push(&mut self.refusal, refusal);
             let calls = choice.pointer("/delta/tool_calls");
             for call in calls.and_then(Value::as_array).into_iter().flatten() {
                 self.hear_call(call);
@@ -210,7 +213,7 @@ impl Pieces {
             piece.name = text("/function/name").unwrap_or_default().to_owned();
         }
         match call.pointer("/function/arguments") {
-            Some(Value::String(text)) => piece.arguments.push_str(text),
+            Some(Value::String(text)) => self.halves.push(&mut piece.arguments, text),
             None | Some(Value::Null) => (),
             Some(other) => piece.arguments.push_str(&other.to_string()),
         }

@@ -80,6 +80,19 @@ async fn streams() {
     for (pieces, expected) in cases {
         check(streamed(pieces), expected).await;
     }
+    // A character that was cut in two, and half of one.
+    let halves = |text: &str| format!(r#"{{"choices": [{{"delta": {{"content": "{text}"}}}}]}}"#);
+    check(
+        streamed(&[&halves(r"a\ud83d"), &halves(r"\ude00b\ud83d"), "[DONE]"]),
+        expect!["a😀b\u{fffd} Usage { input_tokens: 0, output_tokens: 0 }"],
+    )
+    .await;
+    let whole = r#"{"choices": [{"message": {"content": "\ud83d\ude00\ud83d"}}]}"#;
+    check(
+        http("200 OK", whole),
+        expect!["😀\u{fffd} Usage { input_tokens: 0, output_tokens: 0 }"],
+    )
+    .await;
     let long = format!(
         r#"{{"choices": [{{"delta": {{"content": "{}"}}}}]}}"#,
         "x".repeat(1 << 20)
