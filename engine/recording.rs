@@ -33,6 +33,7 @@ enum Line {
     Recording(Head),
     Asked(Asked),
     Called(Called),
+    End(End),
 }
 
 /// What the run was.
@@ -42,6 +43,12 @@ pub struct Head {
     pub workflow: String,
     /// Input, variables and plan, in whatever form the program writes them down.
     pub given: Value,
+}
+
+/// How the run ended: the last line. A run that was killed has none.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct End {
+    status: String,
 }
 
 /// A question to an agent.

@@ -125,10 +125,8 @@ fn what_is_not_recorded_ends_the_run() {
         let ran = project.run(&[&["W", "--quiet"], arguments].concat());
         assert_eq!(ran.code, 2, "{}", ran.stderr);
         assert_eq!(asked(&project), before);
-        let of_it = ran
-            .stderr
-            .lines()
-            .filter(|it| !it.contains(" | ") && !it.starts_with('['));
+        // Nothing else is said.
+        let of_it = ran.stderr.lines().filter(|it| !it.contains(" | "));
         of_it
             .map(|it| format!("{}\n", it.trim_end()))
             .collect::<String>()
@@ -220,6 +218,14 @@ fn a_recording_is_there_as_a_whole_or_not_at_all() {
     );
     assert_ne!(killed.code, 3);
     assert!(!project.path("other.jsonl").exists());
+    // What came before it died is there.
+    let draft = fs::read_to_string(project.path("other.jsonl.part")).expect("it was begun");
+    let kinds: Vec<Value> = draft
+        .lines()
+        .map(|it| serde_json::from_str(it).expect("a whole line"))
+        .collect();
+    assert_eq!(kinds[0]["kind"], "recording");
+    assert_eq!(kinds[1]["agent"], "Planner");
     // One that is there may have been paid for.
     let ran = project.run(&["W", "--input", "go", "--record", "tape.jsonl"]);
     assert_eq!(ran.code, 2, "{}", ran.stderr);
@@ -228,4 +234,83 @@ fn a_recording_is_there_as_a_whole_or_not_at_all() {
         fs::read(project.path("tape.jsonl")).expect("it is there"),
         tape
     );
+}
+
+/// Two tasks, one of which is not done when the run is stopped; and one that would follow.
+const STOPPED: &str = r#"=== extended_orchestration/task_batches.yaml
+version: 1
+conveyors:
+  - {id: work, decomposition_agent: Planner, execution_agents: [Worker], timeout_seconds: 100, DEADLINE}
+=== agents.yaml
+agents:
+  - name: Planner
+    runtime: {kind: scripted, replies: [{json: {DecompositionPlan: {tasks: [
+      {task_id: a, execution_agent: Worker, task_prompt: do},
+      {task_id: b, execution_agent: Worker, task_prompt: do},
+      {task_id: c, execution_agent: Worker, task_prompt: do, depends_on: [b]}]}}}]}
+  - name: Worker
+    runtime: {kind: command, argv: [sh, worker.sh]}
+=== worker.sh
+case $(cat) in *'"task_id":"a"'*) echo '{"done": true}'; echo >> ../../asked; exit;; esac
+echo >> ../../asked
+exec tail -f /dev/null
+"#;
+
+/// What came of the tasks.
+fn came(project: &Project) -> String {
+    let shown = project.run(&["show", "--json"]).stdout;
+    let shown: Value = serde_json::from_str(&shown).expect("one JSON result");
+    let tasks = shown["turns"][0]["batches"][0]["tasks"].as_array();
+    let tasks = tasks.expect("there is a batch").iter();
+    let tasks = tasks.map(|it| format!("{} {}", it["task_id"], it["status"]));
+    format!(
+        "{}: {}",
+        shown["status"],
+        tasks.collect::<Vec<_>>().join(", ")
+    )
+}
+
+#[cfg(unix)]
+#[test]
+fn a_run_that_was_stopped_is_stopped_again_when_it_is_replayed() {
+    use nix::{
+        sys::signal::{Signal, kill},
+        unistd::Pid,
+    };
+    let project = Project::of(&STOPPED.replace("DEADLINE", ""));
+    let mut running = project.start(&["W", "--grace", "0", "--record", "tape.jsonl"]);
+    crate::harness::until("both are asked", || asked(&project).len() == 2);
+    let pid = Pid::from_raw(running.id().try_into().expect("a process id"));
+    kill(pid, Signal::SIGINT).expect("it is there");
+    assert_eq!(running.wait().expect("it ends").code(), Some(130));
+    let before = came(&project);
+    assert!(before.starts_with("\"cancelled\""), "{before}");
+    let ran = project.run(&["W", "--replay", "tape.jsonl"]);
+    assert_eq!(ran.code, 130, "{}", ran.stderr);
+    assert_eq!(came(&project), before);
+    assert_eq!(asked(&project).len(), 2);
+    project.write(
+        "workflows/W/tests/stopped.yaml",
+        "recording: ../../../tape.jsonl\nexpect: {status: cancelled}\n",
+    );
+    let tested = project.run(&["test", "W"]);
+    assert_eq!(tested.code, 0, "{}", tested.stderr);
+}
+
+#[test]
+fn a_replayed_run_waits_for_no_deadline() {
+    let project = Project::of(&STOPPED.replace("DEADLINE", "deadline_seconds: 1"));
+    let ran = project.run(&["W", "--record", "tape.jsonl"]);
+    assert_eq!(ran.code, 4, "{}", ran.stderr);
+    let before = came(&project);
+    let path = "workflows/W/extended_orchestration/task_batches.yaml";
+    let batches = fs::read_to_string(project.path(path)).expect("it is there");
+    // Longer than anybody would wait.
+    let longer = batches
+        .replace("deadline_seconds: 1", "deadline_seconds: 90000")
+        .replace("timeout_seconds: 100", "timeout_seconds: 100000");
+    project.write(path, longer);
+    let ran = project.run(&["W", "--replay", "tape.jsonl"]);
+    assert_eq!(ran.code, 4, "{}", ran.stderr);
+    assert_eq!(came(&project), before);
 }

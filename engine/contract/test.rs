@@ -62,6 +62,10 @@ pub enum ExpectedStatus {
     InvalidPlan,
     Deadline,
     Budget,
+    /// A person would have to answer, and the test has no reply of theirs.
+    Waiting,
+    /// It was stopped, in the recording.
+    Cancelled,
 }
 
 impl ExpectedStatus {
@@ -74,6 +78,8 @@ impl ExpectedStatus {
             ExpectedStatus::InvalidPlan => "invalid_plan",
             ExpectedStatus::Deadline => "deadline",
             ExpectedStatus::Budget => "budget",
+            ExpectedStatus::Waiting => "waiting",
+            ExpectedStatus::Cancelled => "cancelled",
         }
     }
 }

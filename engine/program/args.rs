@@ -105,7 +105,7 @@ pub(super) struct Run {
     /// A plan to carry out instead of asking the planner: a list of tasks, or the planner's whole answer, as YAML or JSON
     #[arg(long, value_name = "FILE")]
     pub(super) plan: Option<PathBuf>,
-    /// Keep every exchange with models, programs, tools and people in this file, without keys; refused if it is there already
+    /// Keep every exchange with models, programs, tools and people in this file, without keys; refused if it is there already. Until the run has ended, and if it dies, it is named FILE.part; a run that is resumed is not recorded
     #[arg(long, value_name = "FILE")]
     pub(super) record: Option<PathBuf>,
     /// Answer from a recording instead of asking anybody; what is not recorded ends the run with exit code 2. Without an input of its own, the run is given what the recorded one was

@@ -18,14 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::{sync::mpsc, task::JoinSet};
 
-use super::{
-    args, inbox,
-    inputs::Inputs,
-    show,
-    stop::{self, Stopped},
-    tape::Tape,
-    terminal::Terminal,
-};
+use super::{args, inbox, inputs::Inputs, show, stop::Stopped, tape::Tape, terminal::Terminal};
 use crate::{
     agent::Agents,
     budget::Limit,
@@ -246,18 +239,14 @@ pub(super) fn perform(
         log: ready.log,
         tools: super::tools(&ready.workflow).on_tape(ready.tape.of_tools()),
         budget: ready.budget,
-        grace: match ready.tape {
-            // Whoever answers at once needs no time for it.
-            Tape::Replay(_) => Duration::ZERO,
-            _ => Duration::from_secs(args.grace.into()),
-        },
+        grace: ready.tape.grace(Duration::from_secs(args.grace.into())),
         withdrawals: Some(withdrawals),
     };
-    let mut hear = |event: &RunEvent| hearing.hear(event);
     let (workflow, agents) = (&ready.workflow, &ready.agents);
     let (tape, terminal) = (&ready.tape, &ready.terminal);
+    let mut hear = |event: &RunEvent| hearing.hear(event, tape.differs());
     let inbox = inbox::watch(ready.folder.clone(), wanted);
-    let done = stop::on_runtime(|cancel| async move {
+    let done = tape.on_runtime(|cancel| async move {
         tape.end_with(&cancel);
         let mut beside = JoinSet::new();
         beside.spawn(inbox);
@@ -278,7 +267,7 @@ pub(super) fn perform(
         return Ok(2);
     }
     match &ready.tape {
-        Tape::Record(recorder) => recorder.finish()?,
+        Tape::Record(recorder) => recorder.finish(ending.status.as_str())?,
         Tape::Replay(replay)
             if ending.status != Status::Cancelled && !args.quiet && !common.json =>
         {
@@ -345,11 +334,14 @@ impl Hearing {
         Hearing { person, file }
     }
 
-    fn hear(&mut self, event: &RunEvent) {
+    /// What a run does that is over, since it differs from its recording, is nothing to tell people.
+    fn hear(&mut self, event: &RunEvent, is_over: bool) {
         if let Some((events, _)) = &mut self.file {
             events.hear(event);
         }
-        self.person.hear(event);
+        if !is_over {
+            self.person.hear(event);
+        }
     }
 
     fn finish(self) -> anyhow::Result<()> {

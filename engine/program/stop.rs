@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use tokio::runtime::Builder;
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -39,10 +40,28 @@ pub(super) fn on_runtime<T, F>(
 where
     F: Future<Output = anyhow::Result<T>>,
 {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build();
-    let runtime = runtime.context("cannot start the runtime")?;
+    on(Builder::new_multi_thread().enable_all(), make)
+}
+
+/// The same, where nobody outside is asked: the clock goes on by itself whenever something is waited for.
+pub(super) fn without_waits<T, F>(
+    make: impl FnOnce(CancellationToken) -> F,
+) -> anyhow::Result<(T, Stopped)>
+where
+    F: Future<Output = anyhow::Result<T>>,
+{
+    let mut builder = Builder::new_current_thread();
+    on(builder.enable_all().start_paused(true), make)
+}
+
+fn on<T, F>(
+    builder: &mut Builder,
+    make: impl FnOnce(CancellationToken) -> F,
+) -> anyhow::Result<(T, Stopped)>
+where
+    F: Future<Output = anyhow::Result<T>>,
+{
+    let runtime = builder.build().context("cannot start the runtime")?;
     let cancel = CancellationToken::new();
     let code = Arc::new(AtomicU8::new(0));
     runtime.spawn(watch(cancel.clone(), Arc::clone(&code)));

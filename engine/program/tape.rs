@@ -1,10 +1,13 @@
 //! `--record` and `--replay`: what stands between a run and the world.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 
-use super::Faults;
+use super::{
+    Faults,
+    stop::{self, Stopped},
+};
 use crate::{
     agent::{Agents, build, human::People},
     compile::{First, Workflow},
@@ -47,11 +50,42 @@ impl Tape {
         }
     }
 
+    /// Runs a future to its end: what is replayed waits for nobody.
+    pub(super) fn on_runtime<T, F>(
+        &self,
+        make: impl FnOnce(CancellationToken) -> F,
+    ) -> anyhow::Result<(T, Stopped)>
+    where
+        F: Future<Output = anyhow::Result<T>>,
+    {
+        match self {
+            Tape::Replay(_) => stop::without_waits(make),
+            _ => stop::on_runtime(make),
+        }
+    }
+
     /// A run that differs from its recording ends so.
     pub(super) fn end_with(&self, cancel: &CancellationToken) {
         if let Tape::Replay(replay) = self {
             replay.end_with(cancel.clone());
         }
+    }
+
+    /// How long what is under way may go on when the run is told to stop. What is recorded of it is there at once.
+    pub(super) fn grace(&self, wanted: Duration) -> Duration {
+        match self {
+            Tape::Replay(_) => Duration::from_secs(1),
+            _ => wanted,
+        }
+    }
+
+    /// Whether the recorded run was stopped.
+    pub(super) fn is_stopped(&self) -> bool {
+        matches!(self, Tape::Replay(replay) if replay.is_stopped())
+    }
+
+    pub(super) fn differs(&self) -> bool {
+        matches!(self, Tape::Replay(replay) if replay.differs())
     }
 
     /// In what a run differs from its recording.

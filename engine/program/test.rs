@@ -16,7 +16,6 @@ use super::{
     Faults, args,
     inputs::Inputs,
     project, refuse, session,
-    stop::on_runtime,
     tape::{self, Tape},
     workflow,
 };
@@ -244,16 +243,17 @@ fn carry_out(test: Ready, workflow: &Workflow, folder: &Path) -> anyhow::Result<
                 log: Log::default(),
                 tools: super::tools(workflow).on_tape(test.tape.of_tools()),
                 budget: Limit::default(),
-                grace: Duration::ZERO,
+                grace: test.tape.grace(Duration::ZERO),
                 withdrawals: None,
             };
             let (tape, agents) = (&test.tape, &test.agents);
-            let (ending, stopped) = on_runtime(|cancel| async move {
+            let (ending, stopped) = tape.on_runtime(|cancel| async move {
                 tape.end_with(&cancel);
                 run::workflow(workflow, agents, start, &mut |_| (), &cancel).await
             })?;
             let difference = test.tape.difference();
-            if ending.status == Status::Cancelled && difference.is_none() {
+            let is_meant = difference.is_some() || tape.is_stopped();
+            if ending.status == Status::Cancelled && !is_meant {
                 anyhow::bail!("told to stop ({})", stopped.exit_code());
             }
             match difference {

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, BufWriter, Write},
+    io::{self, Write},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -11,7 +11,7 @@ use std::{
 use anyhow::Context as _;
 use serde_json::Value;
 
-use super::{Asked, Called, Came, Ended, Head, Line, Refusal, VERSION, Who, is_within};
+use super::{Asked, Called, Came, End, Ended, Head, Line, Refusal, VERSION, Who, is_within};
 use crate::{
     agent::{Agent, Agents, Answer, Request},
     compile::Workflow,
@@ -20,7 +20,7 @@ use crate::{
     tool::{self, OwnCall, Recall, Tape, ToolError},
 };
 
-/// A recording under way. The file is there when it is finished.
+/// A recording under way. The file is there when it is finished; until then what was recorded is in its draft.
 #[derive(Debug)]
 pub struct Recorder {
     path: PathBuf,
@@ -34,7 +34,7 @@ pub struct Recorder {
 
 #[derive(Debug)]
 struct Out {
-    file: BufWriter<File>,
+    file: File,
     broken: Option<io::Error>,
 }
 
@@ -57,10 +57,7 @@ impl Recorder {
             path: path.to_owned(),
             draft,
             secrets,
-            out: Mutex::new(Out {
-                file: BufWriter::new(file),
-                broken: None,
-            }),
+            out: Mutex::new(Out { file, broken: None }),
             nonce: fastrand::u128(..).to_ne_bytes(),
         };
         recorder.write(&Line::Recording(Head {
@@ -87,16 +84,15 @@ impl Recorder {
         recorded.collect()
     }
 
-    /// Puts the file where it is to be.
+    /// Says how the run ended, and puts the file where it is to be.
     ///
     /// # Errors
     /// What kept anything from being written.
-    pub fn finish(&self) -> anyhow::Result<()> {
-        let mut out = self.out();
-        let done = match out.broken.take() {
-            Some(error) => Err(error),
-            None => out.file.flush(),
-        };
+    pub fn finish(&self, status: &str) -> anyhow::Result<()> {
+        self.write(&Line::End(End {
+            status: status.to_owned(),
+        }));
+        let done = self.out().broken.take().map_or(Ok(()), Err);
         done.and_then(|()| fs::rename(&self.draft, &self.path))
             .with_context(|| format!("cannot write the recording `{}`", self.path.display()))
     }

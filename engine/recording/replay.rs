@@ -8,9 +8,8 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Asked, Called, Came, Ended, Head, Line, VERSION, Who, is_within};
+use super::{Asked, Called, Came, End, Ended, Head, Line, VERSION, Who, is_within};
 use crate::{
-    accept::Rejection,
     agent::{Agent, Agents, Answer, Request},
     compile::Workflow,
     diagnostic::{Code, Diagnostic, File, Place},
@@ -28,8 +27,10 @@ const SHOWN_BEFORE: usize = 40;
 pub struct Replay {
     file: Arc<File>,
     head: Head,
+    /// How the recorded run ended, unless it was killed.
+    end: Option<End>,
     state: Mutex<State>,
-    /// Ends the run at the first difference.
+    /// Ends the run at the first difference, and where the recorded one was stopped.
     cancel: OnceLock<CancellationToken>,
 }
 
@@ -52,7 +53,7 @@ impl Replay {
     /// Lines that are not of a recording, or a recording of something else.
     pub fn read(file: Arc<File>, workflow: &str) -> Result<Arc<Replay>, Vec<Diagnostic>> {
         let mut faults = Vec::new();
-        let mut head = None;
+        let (mut head, mut end) = (None, None);
         let mut state = State::default();
         let mut start = 0;
         for text in file.text.split_inclusive('\n') {
@@ -89,6 +90,7 @@ impl Replay {
                     let called_so = state.called.entry(whose).or_default();
                     called_so.push_back((place, called));
                 }
+                Ok(Line::End(it)) => end = Some(it),
                 Err(error) => {
                     let message = format!("this is no line of a recording: {error}");
                     faults.push(bad(message).at(place));
@@ -107,6 +109,7 @@ impl Replay {
             (Some(head), true) => Ok(Arc::new(Replay {
                 file,
                 head,
+                end,
                 state: Mutex::new(state),
                 cancel: OnceLock::new(),
             })),
@@ -119,7 +122,12 @@ impl Replay {
         &self.head
     }
 
-    /// Ends a run at its first difference.
+    /// Whether the recorded run was stopped, as this one is where it was.
+    pub fn is_stopped(&self) -> bool {
+        self.end.as_ref().is_some_and(|it| it.status == "cancelled")
+    }
+
+    /// How a run is ended.
     pub fn end_with(&self, cancel: CancellationToken) {
         // There is one run, so there is one token.
         let _ = self.cancel.set(cancel);
@@ -138,6 +146,10 @@ impl Replay {
     /// What was asked for in vain, if anything.
     pub fn difference(&self) -> Option<Diagnostic> {
         self.state().difference.clone()
+    }
+
+    pub fn differs(&self) -> bool {
+        self.state().difference.is_some()
     }
 
     /// What nobody asked for.
@@ -160,22 +172,46 @@ impl Replay {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn differs(&self, state: &mut State, difference: Diagnostic) {
+    fn end_at(&self, state: &mut State, difference: Diagnostic) {
         let help = "if the change is meant, record the run anew with `--record FILE`";
         state.difference.get_or_insert(difference.help(help));
+        self.stop();
+    }
+
+    fn stop(&self) {
         if let Some(cancel) = self.cancel.get() {
             cancel.cancel();
         }
+    }
+
+    /// Something was asked for in a task, or something of which nothing came. The recorded run was stopped when all that
+    /// stands here had been asked for; what was under way then has its time to end.
+    fn was_asked(&self, state: &State) {
+        if self.is_stopped() && state.is_over() {
+            self.stop();
+        }
+    }
+
+    /// Something is asked for that is not recorded. Whether that is no difference: the recorded run did not come so far.
+    fn is_beyond_the_end(&self, state: &State) -> bool {
+        let is_cut = self.end.as_ref().is_some_and(|it| it.status == "deadline");
+        if self.is_stopped() && state.is_over() {
+            self.stop();
+        }
+        state.is_over() && state.difference.is_none() && (is_cut || self.is_stopped())
     }
 
     fn find(&self, who: &Who, prompt: &Prompt) -> Option<Came> {
         let mut state = self.state();
         let shown = who.describe();
         let Some((place, asked)) = state.asked.get_mut(who).and_then(VecDeque::pop_front) else {
+            if self.is_beyond_the_end(&state) {
+                return None;
+            }
             let message = format!("{shown} is not in the recording");
             let place = Place::start_of(&self.file);
             let difference = Diagnostic::error(Code::NotRecorded, message).at(place);
-            self.differs(&mut state, difference);
+            self.end_at(&mut state, difference);
             return None;
         };
         let texts = [
@@ -188,13 +224,23 @@ impl Replay {
                 "{shown}: the {what} is not the recorded one: {}",
                 difference(recorded, now)
             );
-            self.differs(
+            self.end_at(
                 &mut state,
                 Diagnostic::error(Code::NotRecorded, message).at(place),
             );
             return None;
         }
+        if who.task_id.is_some() || matches!(asked.came, Came::DroppedAfterMs(_)) {
+            self.was_asked(&state);
+        }
         Some(asked.came)
+    }
+}
+
+impl State {
+    /// Whether all that is recorded was asked for.
+    fn is_over(&self) -> bool {
+        self.asked.values().all(VecDeque::is_empty) && self.called.values().all(VecDeque::is_empty)
     }
 }
 
@@ -212,10 +258,7 @@ impl Agent for Replayed {
             match came {
                 Some(Came::Reply(reply)) => Ok(reply),
                 Some(Came::Rejection(refusal)) => Err(refusal.rejection()),
-                Some(Came::DroppedAfterMs(ms)) if u128::from(ms) >= request.timeout.as_millis() => {
-                    Err(Rejection::late(request.timeout))
-                }
-                // Whoever dropped it then drops it now, and so does a run that ends.
+                // Whoever dropped it then drops it now: that is in no time, as waits are in a replayed run.
                 Some(Came::DroppedAfterMs(_)) | None => future::pending().await,
             }
         })
@@ -235,6 +278,9 @@ impl Tape for Replay {
         let next = state.called.get_mut(&whose).and_then(VecDeque::pop_front);
         let difference = match next {
             Some((_, called)) if called.arguments == *call.arguments => {
+                if call.whose.task_id.is_some() {
+                    self.was_asked(&state);
+                }
                 return Recall::Came(match called.came {
                     Ended::Result(called) => Ok(called),
                     Ended::Error(message) => Err(ToolError(message)),
@@ -249,13 +295,14 @@ impl Tape for Replay {
                     format!("{shown}: its arguments are not the recorded ones: {differs}");
                 Diagnostic::error(Code::NotRecorded, message).at(place)
             }
+            None if self.is_beyond_the_end(&state) => return Recall::Wait,
             None => {
                 let message = format!("{shown} is not in the recording");
                 let place = Place::start_of(&self.file);
                 Diagnostic::error(Code::NotRecorded, message).at(place)
             }
         };
-        self.differs(&mut state, difference);
+        self.end_at(&mut state, difference);
         Recall::Wait
     }
 
