@@ -56,6 +56,11 @@ pub fn websocket(text: &str, allow_plain_http: bool) -> Result<Url, BadUrl> {
     of_scheme(text, ("wss", "ws"), allow_plain_http)
 }
 
+/// Whether there is a name or a password in an address.
+pub fn names_somebody(url: &Url) -> bool {
+    !url.username().is_empty() || url.password().is_some()
+}
+
 fn of_scheme(
     text: &str,
     (secure, plain): (&str, &str),
@@ -65,7 +70,7 @@ fn of_scheme(
         url: text.to_owned(),
         why: error.to_string(),
     })?;
-    if !url.username().is_empty() || url.password().is_some() {
+    if names_somebody(&url) {
         // Fails only for addresses without a host, which have no user either.
         let _ = url.set_password(None).and_then(|()| url.set_username(""));
         let why = "a name or password in it would be shown; keys go into the environment";

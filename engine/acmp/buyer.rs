@@ -98,7 +98,7 @@ pub enum Failed {
     Malformed(Error),
     /// Its chunks, or when it answers, are not as they have to be.
     OutOfOrder(String),
-    /// Its chunks are more than may come.
+    /// What comes of it is more than may come.
     TooMuch(String),
     /// There is a result, which cannot be used for what its chunks are. What it says that it took was taken.
     Spoiled { what: String, result: Value },
@@ -159,6 +159,7 @@ impl From<Unconnected> for Failed {
             Unconnected::Refused(why) => Failed::Refused(why),
             Unconnected::Lost(why) => Failed::Lost(why),
             Unconnected::Malformed(error) => Failed::Malformed(error),
+            Unconnected::TooLong(what) => Failed::TooMuch(what),
         }
     }
 }

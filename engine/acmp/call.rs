@@ -17,7 +17,7 @@ use tokio::{
 use super::{
     buyer::{Course, Failed, Features, Streams},
     chunks::Chunks,
-    link::{Gone, Link},
+    link::{Gone, Link, Unconnected},
     wire::{self, Error, Message},
 };
 
@@ -90,7 +90,7 @@ impl Connection {
                         Ok(()) => (),
                         Err(error) => break Failed::Malformed(error),
                     },
-                    Some(Err(Gone { of: None, why })) => break why.into(),
+                    Some(Err(Gone { of: None, why })) => break of_all(why, &its),
                     Some(Err(Gone { of: Some(id), why })) => settle(&its, &id, Err(why.into())),
                     None => break closed(),
                 }
@@ -235,6 +235,14 @@ impl Connection {
 
     fn lost(&self) -> Failed {
         locked(&self.open).lost.clone().unwrap_or_else(closed)
+    }
+}
+
+/// What ended a connection, for all who wait. Where several do, nobody can say whose answer was too long.
+fn of_all(why: Unconnected, open: &Mutex<Open>) -> Failed {
+    match why {
+        Unconnected::TooLong(what) if locked(open).calls.len() > 1 => Failed::Lost(what),
+        why => why.into(),
     }
 }
 

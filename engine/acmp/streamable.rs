@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use super::{
-    link::{Gone, Link, NOT_UTF8, ROOM, Unconnected, too_long},
+    link::{Gone, Link, ROOM, Unconnected, not_utf8, too_long},
     wire::{self, Message},
 };
 use crate::endpoint::{
@@ -258,7 +258,7 @@ impl Session {
             return Err(lost("it was closed without an answer".to_owned()));
         }
         if endpoint::is_of_type(&response, "application/json") {
-            let bytes = self.whole(response).await.map_err(lost)?;
+            let bytes = self.whole(response).await.map_err(gone)?;
             match self.take(bytes, Some(id)).await {
                 Ok(true) => return Ok(()),
                 Err(why) if status.is_success() => return Err(gone(why)),
@@ -303,7 +303,7 @@ impl Session {
             events.feed(&piece);
             loop {
                 let event = events.next(self.limit);
-                let event = event.map_err(|it| lost(too_long(it.0)))?;
+                let event = event.map_err(|it| too_long(it.0))?;
                 let Some(event) = event else { break };
                 if events.was_message() && self.take(event, until).await? {
                     return Ok(true);
@@ -319,7 +319,7 @@ impl Session {
     /// It is none.
     async fn take(&self, message: Vec<u8>, waited_for: Option<&str>) -> Result<bool, Unconnected> {
         let text = String::from_utf8(message);
-        let text = text.map_err(|_| Unconnected::Lost(NOT_UTF8.to_owned()))?;
+        let text = text.map_err(|_| not_utf8())?;
         if text.trim().is_empty() {
             // Some begin a stream with an event that says nothing.
             return Ok(false);
@@ -340,12 +340,12 @@ impl Session {
     }
 
     /// A whole body, for which whoever waits for the task decides how long to wait.
-    async fn whole(&self, response: Response) -> Result<Vec<u8>, String> {
+    async fn whole(&self, response: Response) -> Result<Vec<u8>, Unconnected> {
         let body = endpoint::body(response, self.limit, Duration::MAX).await;
         body.map_err(|it| match it {
             Unread::TooLong(limit) => too_long(limit),
-            Unread::Silent(_) => SILENT.to_owned(),
-            Unread::Broke(error) => broke(&error),
+            Unread::Silent(_) => Unconnected::Lost(SILENT.to_owned()),
+            Unread::Broke(error) => Unconnected::Lost(broke(&error)),
         })
     }
 

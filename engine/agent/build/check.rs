@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use reqwest::Url;
+
 use super::{BuildError, build, cannot_be_asked, has_no_key, home_of};
 use crate::{
     acmp::buyer,
@@ -134,12 +136,23 @@ pub fn check_providers(
                 _ => None,
             },
         };
-        faults.extend(fault.map(|it| match place(ix) {
+        // The line of an address with a password is not drawn.
+        let at = place(ix).filter(|_| !has_password(&provider.endpoint));
+        faults.extend(fault.map(|it| match at {
             Some(at) => it.at(at),
             None => it,
         }));
     }
     faults
+}
+
+fn has_password(endpoint: &Endpoint) -> bool {
+    match endpoint {
+        Endpoint::Stdio { .. } => false,
+        Endpoint::Http { url, .. } | Endpoint::Websocket { url, .. } => {
+            Url::parse(url).is_ok_and(|it| endpoint::names_somebody(&it))
+        }
+    }
 }
 
 /// Programs of agents that are not on this machine. Another one may have them.
