@@ -117,6 +117,14 @@ impl fmt::Display for ToolError {
     }
 }
 
+/// Why a model cannot be told of a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Undefined {
+    pub error: ToolError,
+    /// Whether it may be there another time.
+    pub may_come: bool,
+}
+
 impl ToolError {
     fn without(self, secrets: &Secrets) -> ToolError {
         ToolError(secrets.hide_in_answer(self.0))
@@ -319,8 +327,8 @@ impl Toolbox {
     /// What a model is told of its tools, by name.
     ///
     /// # Errors
-    /// A function cannot be found.
-    pub async fn definitions(&self) -> Result<Vec<Definition>, ToolError> {
+    /// A function cannot be found, or a server cannot be reached.
+    pub async fn definitions(&self) -> Result<Vec<Definition>, Undefined> {
         let mut definitions = Vec::new();
         for tool in self.tools.values() {
             definitions.push(tool.definition().await?.clone());
@@ -339,7 +347,7 @@ impl Toolbox {
         };
         let read = match tool.definition().await {
             Ok(definition) => arguments::read(arguments, definition),
-            Err(error) => Err(error),
+            Err(undefined) => Err(undefined.error),
         };
         match read {
             Ok(arguments) => tool.call(arguments, given, Lax::No).await,

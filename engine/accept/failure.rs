@@ -29,6 +29,7 @@ pub enum Failure {
     TooLong,
     TooManyCalls,
     ToolMissing,
+    ToolUnavailable,
     ToolFailed,
     ProgramFailed,
     TemplateFailed,
@@ -70,7 +71,7 @@ struct Facts {
 }
 
 impl Failure {
-    pub const ALL: [Failure; 35] = [
+    pub const ALL: [Failure; 36] = [
         Failure::RateLimited,
         Failure::Quota,
         Failure::Overloaded,
@@ -92,6 +93,7 @@ impl Failure {
         Failure::TooLong,
         Failure::TooManyCalls,
         Failure::ToolMissing,
+        Failure::ToolUnavailable,
         Failure::ToolFailed,
         Failure::ProgramFailed,
         Failure::TemplateFailed,
@@ -139,7 +141,8 @@ impl Failure {
             Failure::OutsideOwnedPaths => row("outside_owned_paths", AGAIN, SHOWN, Tasks, "the answer writes files that are not the task's"),
             Failure::TooLong => row("too_long", AGAIN, SHOWN, Tasks, "the answer, or a file in it, is too long"),
             Failure::TooManyCalls => row("too_many_calls", AGAIN, SHOWN, Tasks, "the model went on calling tools"),
-            Failure::ToolMissing => row("tool_missing", AGAIN, UNSEEN, Tasks, "a tool that the model may call cannot be offered"),
+            Failure::ToolMissing => row("tool_missing", NEVER, UNSEEN, Tasks, "a function that the model may call is not there, or cannot be loaded"),
+            Failure::ToolUnavailable => row("tool_unavailable", AGAIN, UNSEEN, Tasks, "a tool that the model may call is not there now: its server does not start, or does not have it"),
             Failure::ToolFailed => row("tool_failed", AGAIN, SHOWN, Tasks, "a tool that runs on the answer failed, or did not take it"),
             Failure::ProgramFailed => row("program_failed", AGAIN, UNSEEN, Tasks, "the program ended in an error"),
             Failure::TemplateFailed => row("template_failed", NEVER, UNSEEN, Tasks, "the template cannot be rendered"),

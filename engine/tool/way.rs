@@ -5,12 +5,12 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use serde_json::{Map, Value, json};
 use tokio::{
     sync::OnceCell,
-    time::{error::Elapsed, timeout},
+    time::{Instant, error::Elapsed, timeout},
 };
 
 use super::{
-    Called, Definition, Given, MAX_BYTES, Made, ToolError, mcp::Server, printed::Printed,
-    python::Python,
+    Called, Definition, Given, MAX_BYTES, Made, ToolError, Undefined, mcp::Server,
+    printed::Printed, python::Python,
 };
 use crate::{
     child::{self, Ended, Ends, Program},
@@ -167,8 +167,15 @@ impl Tool {
         }
     }
 
-    pub(super) async fn definition(&self) -> Result<&Definition, ToolError> {
-        self.definition.get_or_try_init(|| self.define()).await
+    pub(super) async fn definition(&self) -> Result<&Definition, Undefined> {
+        let begun = Instant::now();
+        let definition = self.definition.get_or_try_init(|| self.define()).await;
+        definition.map_err(|error| {
+            let is_served = matches!(self.way, Way::Served { .. });
+            // A file that says nothing in its time may do so when less is going on.
+            let may_come = is_served || begun.elapsed() >= self.spec.timeout;
+            Undefined { error, may_come }
+        })
     }
 
     async fn define(&self) -> Result<Definition, ToolError> {

@@ -138,7 +138,13 @@ async fn talk(models: &[Model], request: &Request, used: &mut Usage) -> Result<R
         None => Vec::new(),
         Some(toolbox) => {
             let definitions = toolbox.definitions().await;
-            named(definitions.map_err(|it| Rejection::new(Failure::ToolMissing, it.0))?)
+            named(definitions.map_err(|it| {
+                let failure = match it.may_come {
+                    true => Failure::ToolUnavailable,
+                    false => Failure::ToolMissing,
+                };
+                Rejection::new(failure, it.error.0)
+            })?)
         }
     };
     let mut talk = Talk {
@@ -189,10 +195,8 @@ async fn talk(models: &[Model], request: &Request, used: &mut Usage) -> Result<R
             return Err(Rejection::new(Failure::TooManyCalls, message));
         }
         if heard.calls.len() > MAX_CALLS {
-            let message = format!(
-                "the model called {} tools at once; {MAX_CALLS} are allowed",
-                heard.calls.len()
-            );
+            // Of a stream no more are kept than tell that there were more.
+            let message = format!("the model called more than {MAX_CALLS} tools at once");
             return Err(Rejection::new(Failure::TooManyCalls, message));
         }
         request.witness.keep(Usage::default()).await;

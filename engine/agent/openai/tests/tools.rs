@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     accept::Failure,
-    compile::tools::{Does, ToolSpec, ToolSpecs},
+    compile::tools::{Does, Reached, ServerSpec, ToolSpec, ToolSpecs},
     diagnostic::{File, Place},
     endpoint::Secrets,
     tool::{Given, Tools},
@@ -197,7 +197,7 @@ async fn calls_without_end_are_ended() {
         find ok, find ok"#]]).await;
     let many = calls(&[("find", "{}"); 65]);
     check(vec![many], &tools, expect![[r#"
-        too_many_calls: the model called 65 tools at once; 64 are allowed Usage { input_tokens: 10, output_tokens: 1, cached_input_tokens: 0, cost: None, cu: None, estimated: false, cu_estimated: false }
+        too_many_calls: the model called more than 64 tools at once Usage { input_tokens: 10, output_tokens: 1, cached_input_tokens: 0, cost: None, cu: None, estimated: false, cu_estimated: false }
     "#]]).await;
     // Calls of nobody's tools are no answer, and calls that were cut off are not made.
     check(
@@ -359,23 +359,48 @@ async fn what_a_call_sets_the_next_one_sees() {
 
 #[tokio::test]
 async fn tools_that_cannot_be_described_are_said_to_be_missing() {
-    let specs = ToolSpecs {
-        tools: vec![ToolSpec {
-            does: Does::Function {
-                file: "nowhere.py".to_owned(),
-                function: "f".to_owned(),
-            },
-            parameters: None,
-            ..tool("f", "")
-        }],
-        ..ToolSpecs::default()
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("f.py"), "import nowhere\n").unwrap();
+    let function = |file: &str| Does::Function {
+        file: file.to_owned(),
+        function: "f".to_owned(),
     };
-    let tools = Tools::new(&specs, Secrets::default(), &Env::fixed([]));
-    let mut request = testing::question();
-    request.tools = tools.toolbox("Worker", Given::default);
-    let answer = model("http://127.0.0.1:1/v1", json!({})).ask(request).await;
-    assert_eq!(
-        testing::show(&answer),
-        "tool_missing: the file `nowhere.py` of this tool is not there"
-    );
+    let server = ServerSpec {
+        name: "s".into(),
+        reached: Reached::Program {
+            argv: vec!["./no-such-server".to_owned()],
+        },
+        at: tool("f", "").at,
+    };
+    let served = Does::Served {
+        server: 0,
+        tool: "f".to_owned(),
+    };
+    let path = std::env::var("PATH").unwrap();
+    let mut shown = String::new();
+    for does in [function("nowhere.py"), function("f.py"), served] {
+        let specs = ToolSpecs {
+            tools: vec![ToolSpec {
+                does,
+                parameters: None,
+                timeout: std::time::Duration::from_secs(60),
+                ..tool("f", "")
+            }],
+            servers: vec![server.clone()],
+            folder: folder.path().to_owned(),
+            project: folder.path().to_owned(),
+            ..ToolSpecs::default()
+        };
+        let tools = Tools::new(&specs, Secrets::default(), &Env::fixed([("PATH", &*path)]));
+        let mut request = testing::question();
+        request.tools = tools.toolbox("Worker", Given::default);
+        let answer = model("http://127.0.0.1:1/v1", json!({})).ask(request).await;
+        let answer = testing::show(&answer).replace(&*folder.path().to_string_lossy(), "");
+        shown.push_str(&format!("{answer}\n"));
+    }
+    expect![[r#"
+        tool_missing: the file `nowhere.py` of this tool is not there
+        tool_missing: ModuleNotFoundError: No module named 'nowhere' (f.py, line 1, in <module>)
+        tool_unavailable: the tool server `s`: cannot start `/./no-such-server`: No such file or directory (os error 2)
+    "#]].assert_eq(&shown);
 }
