@@ -181,6 +181,8 @@ pub enum Form {
 #[derive(Debug, Clone)]
 pub struct Variable {
     pub name: String,
+    /// A word for the type of its values.
+    pub kind: Option<String>,
     pub source: SourceType,
     pub default: Value,
     pub env_var: Option<String>,

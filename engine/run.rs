@@ -215,6 +215,8 @@ struct Run<'a> {
     last_text: Option<String>,
     /// The tools that were called in this turn.
     called: BTreeSet<String>,
+    /// Who set which variable to what is odd, as far as that was told.
+    doubted: BTreeSet<String>,
     /// What went wrong in each batch in which anything did.
     why: BTreeMap<String, String>,
     /// The tools that failed, where their authors said what is to come of that.
@@ -267,6 +269,7 @@ impl<'a> Run<'a> {
             last_answer: None,
             last_text: None,
             called: BTreeSet::new(),
+            doubted: BTreeSet::new(),
             why: BTreeMap::new(),
             failed_tools: Vec::new(),
         }
@@ -411,20 +414,21 @@ impl Run<'_> {
             return Ok(false);
         }
         let value = answer.to_value();
-        self.keep(agent, &value).map_err(Stop::Failed)?;
+        self.keep(agent, &value, hear).map_err(Stop::Failed)?;
         self.publish(agent, &value, hear)?;
         self.run_tools(agent, &value, hear).await
     }
 
     /// The save step: what the agent says it writes.
-    fn keep(&mut self, agent: &str, value: &Value) -> Result<(), String> {
-        for (variable, path) in &self.workflow.agents[agent].writes {
+    fn keep(&mut self, agent: &str, value: &Value, hear: Hear<'_>) -> Result<(), String> {
+        let workflow = self.workflow;
+        for (variable, path) in &workflow.agents[agent].writes {
             let found = path::resolve(value, path);
             let found = found.map_err(|error| {
                 format!("`{agent}` writes `{variable}` from `{path}`, but {error}")
             })?;
             let found = found.into_owned();
-            self.context.set(variable, found);
+            self.set(&format!("`{agent}`"), (variable, found), hear);
         }
         Ok(())
     }

@@ -3,10 +3,11 @@
 use std::fs;
 
 use expect_test::{Expect, expect};
-use regex::Regex;
 use serde_json::{Value, json};
 
 use crate::harness::{Project, Ran};
+
+mod told;
 
 /// A planner whose answer a Python function makes tasks of, another function that is not content at first, and a program.
 const FILES: &str = r#"
@@ -188,32 +189,6 @@ fn a_tool_that_fails_fails_the_run_and_says_why() {
         aim: str,: "the tool `make_items` of `P` failed: TypeError: make_items() missing 1 required positional argument: 'aim'"
         def make_nothing: "the tool `make_items` of `P` failed: AttributeError: module 'workflow_tool_tools_plans_py' has no attribute 'make_items'"
     "#]].assert_eq(&text);
-}
-
-#[test]
-fn a_tool_that_fails_where_its_author_provides_for_that_is_told_of() {
-    let fails = r#"tries = context_variables.get("tries") or 0
-    if not tries: raise ValueError("no verdict")"#;
-    let text = FILES.replace(r#"tries = context_variables.get("tries") or 0"#, fails);
-    let project = Project::of(&text);
-    let ran = project.run(&["W"]);
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let time = Regex::new(r"\[ *[0-9.]+s\]|\([0-9.]+s\)").expect("it is well-formed");
-    let told = ran.stderr.lines().filter(|it| it.contains("no verdict"));
-    let told: Vec<&str> = told.collect();
-    expect![[r#"
-        # tool      review of Z failed: ValueError: no verdict (tools/plans.py, line 14, in review), outcome `poor` #
-        in turn 2, tool review of Z failed: ValueError: no verdict (tools/plans.py, line 14, in review), outcome `poor`"#]].assert_eq(&time.replace_all(&told.join("\n"), "#"));
-    let runs: Value =
-        serde_json::from_str(&project.run(&["runs", "--json"]).stdout).expect("one JSON result");
-    let id = runs[0]["run"].as_str().expect("it is listed");
-    let shown = project.run(&["show", id]).stdout;
-    let told: Vec<&str> = shown.lines().filter(|it| it.contains("tool ")).collect();
-    expect!["  tool      review failed: ValueError: no verdict (tools/plans.py, line 14, in review), outcome `poor`"].assert_eq(&told.join("\n"));
-    // The agent speaks anew, and so does the tool.
-    let again = project.run(&["retry", id, "--from-agent", "Z", "--json"]);
-    let value: Value = serde_json::from_str(&again.stdout).expect("one JSON result");
-    expect![[r#"[{"turn":2,"agent":"Z","tool":"review","message":"ValueError: no verdict (tools/plans.py, line 14, in review)","outcome":"poor"}]"#]].assert_eq(&value["failed_tools"].to_string());
 }
 
 #[test]

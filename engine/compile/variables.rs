@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Batch, Compiler, Variable};
+use super::{Batch, Compiler, Variable, Workflow};
 use crate::{
     contract::context_variables::{Definition, SourceType},
     diagnostic::{Code, Diagnostic},
@@ -65,6 +65,7 @@ impl Compiler<'_> {
             .unwrap_or(Value::Null);
         Variable {
             name: name.to_owned(),
+            kind: definition.kind.clone(),
             source: kind,
             default: match kind {
                 SourceType::State | SourceType::Config | SourceType::File => {
@@ -81,6 +82,48 @@ impl Compiler<'_> {
             format: source.and_then(|it| it.format),
             required: source.and_then(|it| it.required).unwrap_or(false),
         }
+    }
+}
+
+impl Workflow {
+    /// What is odd about a value that somebody sets a variable to during a run.
+    pub fn doubt(&self, name: &str, value: &Value) -> Option<String> {
+        if self.variables.is_empty() || name == "input" {
+            return None;
+        }
+        let Some(variable) = self.variables.iter().find(|it| it.name == name) else {
+            return Some("which is not declared".to_owned());
+        };
+        let declared = variable.kind.as_deref()?;
+        let doubt = || format!("declared as `{declared}`, to {}", kind_of(value));
+        (!is_of(declared, value)).then(doubt)
+    }
+}
+
+/// Whether a value is of a type, as far as its word says anything. Null is of every type.
+fn is_of(word: &str, value: &Value) -> bool {
+    let word = word.to_lowercase();
+    let word = word.split_once('[').map_or(&*word, |it| it.0);
+    value.is_null()
+        || match word {
+            "string" | "str" | "text" => value.is_string(),
+            "integer" | "int" => value.as_f64().is_some_and(|it| it.fract() == 0.0),
+            "number" | "float" | "double" => value.is_number(),
+            "boolean" | "bool" => value.is_boolean(),
+            "array" | "list" | "tuple" => value.is_array(),
+            "object" | "dict" | "map" => value.is_object(),
+            _ => true,
+        }
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
     }
 }
 

@@ -23,7 +23,7 @@ pub struct ContextVariables {
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Definition {
-    /// A word for the type of its values. It is not enforced.
+    /// A word for the type of its values. It is not enforced, but a run warns of a tool or an agent that sets it to something else.
     #[serde(rename = "type")]
     pub kind: Option<String>,
     /// What the variable is for.

@@ -50,11 +50,11 @@ pub(super) struct Around {
     ids: Arc<[Arc<str>]>,
 }
 
-/// An attempt's agent is told another instruction.
+/// What the functions of an attempt have to tell.
 pub(super) struct Note {
     about: (TaskIx, u32),
-    system: String,
-    /// Why functions were left out.
+    system: Option<String>,
+    /// Why functions were left out, or what tools failed that are provided for.
     faults: Vec<String>,
 }
 
@@ -78,7 +78,7 @@ impl Around {
         // What nobody listens to any more is of no use.
         let _ = self.said.send(Note {
             about: self.about,
-            system: system.clone(),
+            system: Some(system.clone()),
             faults,
         });
     }
@@ -117,6 +117,18 @@ impl Around {
             if let Some(message) = refusal(tool, &done, attempt) {
                 let rejection = Rejection::new(Failure::ToolFailed, message);
                 return Err(rejection.with_answer(&output.value.to_string()));
+            }
+            if let (false, Some(terms)) = (done.ok, &tool.spec.outcome) {
+                let (name, outcome) = (&tool.spec.name, done.outcome(terms));
+                let fault = format!(
+                    "the tool `{name}` failed: {}; that counts as `{outcome}`",
+                    done.text
+                );
+                let _ = self.said.send(Note {
+                    about: self.about,
+                    system: None,
+                    faults: vec![fault],
+                });
             }
         }
         Ok(())
@@ -205,11 +217,13 @@ impl Performance<'_> {
         }
     }
 
-    /// A task's agent is told another instruction.
+    /// A task's agent is told another instruction, or a tool of it failed.
     pub(super) fn noted(&mut self, note: Note) {
         let (ix, attempt) = note.about;
         let about = (&self.batch.id, ix.number(), attempt);
-        self.log.rewritten(about, &note.system);
+        if let Some(system) = &note.system {
+            self.log.rewritten(about, system);
+        }
         for message in note.faults {
             let id = &self.plan.tasks()[ix.at()].id;
             let message = format!("task `{id}`: {message}");

@@ -98,9 +98,13 @@ impl Run<'_> {
     }
 
     /// An answer counts: what the calls for it set is set now.
-    pub(super) fn take_calls(&mut self, calls: Calls) {
+    pub(super) fn take_calls(&mut self, agent: &str, calls: Calls, hear: Hear<'_>) {
         for (variable, value) in calls.changed {
-            self.context.set(&variable, value);
+            let writer = match calls.tools.as_slice() {
+                [one] => format!("the tool `{one}` of `{agent}`"),
+                several => format!("one of the tools `{}` of `{agent}`", several.join("`, `")),
+            };
+            self.set(&writer, (&variable, value), hear);
         }
         self.called.extend(calls.tools);
     }

@@ -184,7 +184,7 @@ impl Run<'_> {
         hear: Hear<'_>,
     ) -> Result<(), Stop> {
         let value = answer.to_value();
-        self.keep(agent, &value).map_err(Stop::Failed)?;
+        self.keep(agent, &value, hear).map_err(Stop::Failed)?;
         // Its next answer is asked for because of its plan, if it is at all.
         self.run_tools(agent, &value, hear).await.map(|_| ())
     }

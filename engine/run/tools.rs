@@ -12,9 +12,12 @@ use crate::{
     context::Json,
     contract::tools::{LifecycleTrigger, Outcome},
     event::RunEvent,
-    prompt::Prompt,
+    prompt::{Prompt, cut},
     tool::{Given, Made, Tool, ToolError, Whose},
 };
+
+/// How much is shown of a result that says no outcome, in bytes.
+const SHOWN: usize = 500;
 
 /// What came of a call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -156,10 +159,26 @@ impl Run<'_> {
                 outcome: outcome.clone(),
             });
         }
+        let whose = match agent.is_empty() {
+            true => String::new(),
+            false => format!(" of `{agent}`"),
+        };
         for (variable, value) in &done.changed {
-            self.context.set(variable, value.clone());
+            let writer = format!("the tool `{name}`{whose}");
+            self.set(&writer, (variable, value.clone()), hear);
         }
         Ok(done)
+    }
+
+    /// Sets a variable. Its type is not enforced, but somebody should know.
+    pub(super) fn set(&mut self, writer: &str, (name, value): (&str, Value), hear: Hear<'_>) {
+        if let Some(doubt) = self.workflow.doubt(name, &value) {
+            let message = format!("{writer} sets the variable `{name}`, {doubt}");
+            if self.doubted.insert(message.clone()) {
+                hear(&RunEvent::Warning { message });
+            }
+        }
+        self.context.set(name, value);
     }
 
     /// What functions are given, as it is now; made when it is called.
@@ -196,23 +215,50 @@ impl Run<'_> {
     }
 }
 
+/// The outcome that a result says, or why it says none.
+fn outcome(terms: &Outcome, result: &Value) -> Result<String, String> {
+    let field = terms.result_field.as_str();
+    let found = match result.get(field) {
+        Some(Value::String(found)) => found,
+        Some(other) => {
+            let other = cut(&other.to_string(), SHOWN);
+            return Err(format!("it says {other} under `{field}`, and no text"));
+        }
+        None => return Err(format!("it says nothing under `{field}`")),
+    };
+    let known: Vec<&str> = terms.values.iter().map(|it| it.as_str()).collect();
+    match known.contains(&found.as_str()) || *found == *terms.error_value {
+        true => Ok(found.clone()),
+        false => Err(format!(
+            "it says `{}` under `{field}`, which is none of `{}`",
+            cut(found, SHOWN),
+            known.join("`, `")
+        )),
+    }
+}
+
 /// What a result means.
 pub(super) fn judge(tool: &Tool, made: Made) -> Done {
     let terms = tool.spec.outcome.as_ref();
     let printed = made.printed;
     match made.came {
-        Ok(called) => Done {
-            ok: true,
-            outcome: terms.map(|terms| {
-                let found = called.value[terms.result_field.as_str()].as_str();
-                let known =
-                    found.filter(|it| terms.values.iter().any(|known| known.as_str() == *it));
-                known.unwrap_or(&terms.error_value).to_owned()
-            }),
-            text: called.text,
-            changed: called.changed,
-            printed,
-        },
+        Ok(called) => {
+            let outcome = terms.map(|terms| outcome(terms, &called.value));
+            let (outcome, fault) = match outcome {
+                Some(Err(fault)) => (terms.map(|it| it.error_value.to_string()), Some(fault)),
+                known => (known.and_then(Result::ok), None),
+            };
+            Done {
+                ok: fault.is_none(),
+                outcome,
+                text: match fault {
+                    Some(fault) => format!("{fault}; its result is {}", cut(&called.text, SHOWN)),
+                    None => called.text,
+                },
+                changed: called.changed,
+                printed,
+            }
+        }
         Err(ToolError(text)) => Done {
             outcome: terms.map(|it| it.error_value.to_string()),
             text,

@@ -52,7 +52,7 @@ impl Run<'_> {
                     format!("the journal's answer of `{agent}` fits no more: {rejection}");
                 Stop::Broken(anyhow::Error::msg(message))
             })?;
-            self.take_calls(recalled.calls);
+            self.take_calls(agent, recalled.calls, hear);
             return Ok(Spoken {
                 value: Json::written(&said.value),
                 prompt: first,
@@ -143,7 +143,7 @@ impl Run<'_> {
                     match self.read(agent, &reply.text, hear) {
                         Ok(said) => {
                             self.log.answered(self.turn, agent, &reply, said.read)?;
-                            self.take_calls(reply.calls);
+                            self.take_calls(agent, reply.calls, hear);
                             return Ok(Spoken {
                                 value: Json::written(&said.value),
                                 prompt: first,
