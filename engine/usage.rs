@@ -59,6 +59,15 @@ impl Usage {
         }
     }
 
+    /// Without what providers took, which is given.
+    pub fn take_cu(&mut self) -> Usage {
+        Usage {
+            cu: std::mem::take(&mut self.cu),
+            cu_estimated: std::mem::take(&mut self.cu_estimated),
+            ..Usage::default()
+        }
+    }
+
     /// Asked and answered together.
     pub fn tokens(self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)

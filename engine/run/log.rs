@@ -29,6 +29,7 @@ use crate::{
 };
 
 mod answers;
+mod vain;
 
 pub(super) use answers::Origin;
 
@@ -341,33 +342,6 @@ impl Log {
         });
         note_asked(&mut data, rejection);
         self.about("rejected", about, data, rejection.answer.clone());
-    }
-
-    /// An attempt was not made after all, or not to its end.
-    pub(super) fn withheld(&mut self, about: About<'_>, usage: Usage) {
-        self.about("withheld", about, json!({ "usage": usage }), None);
-    }
-
-    /// The same outside a batch.
-    pub(super) fn turn_withheld(&mut self, turn: u32, agent: &str, usage: Usage) {
-        let data = json!({ "turn": turn, "agent": agent, "usage": usage });
-        self.push("withheld", data, |_| ());
-    }
-
-    /// What an attempt is to be counted as, should nothing more be heard of it.
-    pub(super) fn using(&mut self, about: About<'_>, usage: Usage) {
-        self.about("using", about, json!({ "usage": usage }), None);
-    }
-
-    /// An attempt was given up, which used so much up to then.
-    pub(super) fn cut_short(&mut self, about: About<'_>, usage: Usage) {
-        self.about("cut_short", about, json!({ "usage": usage }), None);
-    }
-
-    /// The same outside a batch.
-    pub(super) fn turn_cut_short(&mut self, turn: u32, agent: &str, usage: Usage) {
-        let data = json!({ "turn": turn, "agent": agent, "usage": usage });
-        self.push("cut_short", data, |_| ());
     }
 
     pub(super) fn delayed(&mut self, about: About<'_>, wait: Duration) {

@@ -10,6 +10,9 @@ use std::{
 use anyhow::Context as _;
 use serde_json::Value;
 
+mod data;
+
+use self::data::{asked, calls, is_spent, usage};
 use super::{aside::Aside, sessions::Sessions, tools::Done};
 use crate::{
     accept::{Asked, Failure, Rejection},
@@ -121,11 +124,22 @@ pub struct Reader {
     turn: u32,
     in_flight: BTreeMap<(u32, u32), InFlight>,
     open: Open,
+    guesses: Guesses,
 }
 
-/// What attempts are to be counted as that have begun and not ended, by their turn and, in a batch, their task and number.
+/// An attempt by its turn and, in a batch, its task and number.
+type Key = (u32, Option<(u32, u32)>);
+
+/// What attempts are to be counted as that have begun and not ended.
 #[derive(Debug, Default)]
-struct Open(BTreeMap<(u32, Option<(u32, u32)>), Usage>);
+struct Open(BTreeMap<Key, Usage>);
+
+/// What providers may have taken for attempts that were cut short, by turn and task. Where such an attempt is made again
+/// it has its id, so that nobody takes anything twice.
+type Guesses = BTreeMap<(u32, u32), Guess>;
+
+/// Since when, for which attempt, and how much.
+type Guess = (i64, Key, Usage);
 
 impl Earlier {
     /// What the run might spend, as the last session that went on with it said.
@@ -172,6 +186,7 @@ impl Reader {
             turn: 0,
             in_flight: BTreeMap::new(),
             open: Open::default(),
+            guesses: Guesses::default(),
         }
     }
 
@@ -209,10 +224,23 @@ impl Reader {
         if matches!(&*entry.kind, "resumed" | "retried") {
             self.give_up();
         }
+        if matches!(&*entry.kind, "batch_ended" | "retried") {
+            // What was cut short before is not made again.
+            let guesses = std::mem::take(&mut self.guesses);
+            guesses.into_values().for_each(|it| self.count_guess(it));
+        }
         self.sessions.take(&entry);
         let attempt = (self.turn, entry.task.zip(entry.attempt));
+        let mut used = usage(&data)?;
+        if entry.kind == "cut_short" && data["ahead"] != true {
+            let number = self.in_flight.get(&task).map(|it| it.attempt);
+            if used.cu_estimated && number.is_some() && number == entry.attempt {
+                let guess = used.take_cu();
+                self.guesses.insert(task, (at_ms, attempt, guess));
+            }
+        }
         if is_spent(&entry.kind) {
-            self.spent.add(usage(&data)?);
+            self.spent.add(used);
             self.open.0.remove(&attempt);
         }
         let step = match &*entry.kind {
@@ -257,6 +285,7 @@ impl Reader {
                     },
                 );
                 self.in_flight.insert(task, in_flight);
+                self.guesses.remove(&task);
                 return Ok(());
             }
             "accepted" | "rejected" => {
@@ -268,7 +297,7 @@ impl Reader {
                 if entry.kind == "withheld" {
                     self.in_flight.remove(&task);
                 }
-                self.cut_short(at_ms, attempt, usage(&data)?);
+                self.cut_short(at_ms, attempt, used);
                 return Ok(());
             }
             "delayed" => {
@@ -291,6 +320,8 @@ impl Reader {
             }
             "task_ended" if data["is_withdrawn"] == true => {
                 self.in_flight.remove(&task);
+                let guess = self.guesses.remove(&task);
+                guess.into_iter().for_each(|it| self.count_guess(it));
                 Step::Attempt(self.attempt(entry, &data)?)
             }
             // For people.
@@ -307,7 +338,7 @@ impl Reader {
     }
 
     /// An attempt came to no end, and used so much.
-    fn cut_short(&mut self, at_ms: i64, (turn, task): (u32, Option<(u32, u32)>), usage: Usage) {
+    fn cut_short(&mut self, at_ms: i64, (turn, task): Key, usage: Usage) {
         let Some((task, number)) = task else {
             return self.undone.add(usage);
         };
@@ -321,6 +352,12 @@ impl Reader {
         if usage != Usage::default() {
             self.past.push_back(Past { at_ms, turn, step });
         }
+    }
+
+    /// Nobody will ever know what was taken.
+    fn count_guess(&mut self, (at_ms, attempt, guess): Guess) {
+        self.spent.add(guess);
+        self.cut_short(at_ms, attempt, guess);
     }
 
     /// Nobody works on the run any more: what was under way counts as it was written down to.
@@ -444,39 +481,5 @@ impl Reader {
                 _ => (),
             }
         }
-    }
-}
-
-/// Whether an entry says what was used, and not how much all together.
-fn is_spent(kind: &str) -> bool {
-    matches!(
-        kind,
-        "answered" | "turn_rejected" | "accepted" | "rejected" | "withheld" | "cut_short"
-    )
-}
-
-/// Who failed, where that was written down.
-fn asked(data: &Value) -> Option<Asked> {
-    Some(Asked {
-        provider: data["provider"].as_str()?.into(),
-        // Whether there is another attempt was decided when it was.
-        has_others: false,
-    })
-}
-
-fn calls(data: &Value) -> anyhow::Result<Calls> {
-    match data.get("called") {
-        None => Ok(Calls::default()),
-        Some(tools) => Ok(Calls {
-            tools: serde_json::from_value(tools.clone())?,
-            changed: serde_json::from_value(data["set"].clone())?,
-        }),
-    }
-}
-
-fn usage(data: &Value) -> anyhow::Result<Usage> {
-    match data.get("usage") {
-        None => Ok(Usage::default()),
-        Some(usage) => Ok(serde_json::from_value(usage.clone())?),
     }
 }

@@ -195,7 +195,7 @@ impl Performance<'_> {
         };
         let mut request = self.request(ix, attempt, Some(Arc::new(invocation)));
         request.streams.input = Some(Arc::clone(&input));
-        self.gets_under_way(ix, attempt, &request.witness);
+        self.gets_under_way(ix, 0, &request.witness);
         Ok(Ahead {
             asking: Asking {
                 terms: self.terms(task),
@@ -221,7 +221,7 @@ impl Performance<'_> {
         });
         let Ok((judged, invocation)) = output else {
             if usage != Usage::default() {
-                self.log.withheld(about, usage);
+                self.log.in_vain(about, usage);
             }
             return Verdict::Rejected(Retry::Never);
         };

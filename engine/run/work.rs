@@ -99,7 +99,7 @@ pub(super) struct Performance<'a> {
     pub(super) judged: Vec<Judged>,
     /// What goes in chunks.
     pub(super) streams: Streams,
-    /// For each task, the attempt under way, and what is known of it.
+    /// For each task, the attempt under way, and what is known of it; 0 for one that goes ahead.
     pub(super) under_way: Vec<Option<(u32, Witness)>>,
     /// What went ahead and was given up.
     pub(super) given_up: Vec<(TaskIx, u32, Witness)>,
@@ -399,10 +399,14 @@ impl Performance<'_> {
         let given_up = mem::take(&mut self.given_up).into_iter();
         for (ix, attempt, witness) in given_up.chain(under_way) {
             let usage = witness.used();
-            if usage != Usage::default() || witness.has_told() {
-                self.used[ix.at()].add(usage);
-                self.log
-                    .cut_short((&self.batch.id, ix.number(), attempt), usage);
+            if usage == Usage::default() && !witness.has_told() {
+                continue;
+            }
+            self.used[ix.at()].add(usage);
+            let about = (&self.batch.id, ix.number(), attempt);
+            match attempt {
+                0 => self.log.in_vain(about, usage),
+                _ => self.log.cut_short(about, usage),
             }
         }
         self.log.flush()

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Carrier::*, Peer, ask, heard, one, read};
-use crate::harness::{Project, Ran, home};
+use crate::harness::{Project, Ran, home, until};
 
 /// What a run took in CU, as it and its history say.
 fn cu(project: &Project, ran: &Ran) -> Value {
@@ -157,6 +157,40 @@ fn what_cannot_be_reserved_is_settled_afterwards() {
             assert_eq!((ran.code, asked()), (code, n), "{how}: {}", ran.stderr);
         }
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_asked_for_again_with_its_id_is_not_counted_twice() {
+    let project = Project::new();
+    let endpoint = Peer::start(&project, "later", Stdio).endpoint.clone();
+    let acmp = json!({
+        "max_price_cu": 0.0105,
+        "providers": [{ "name": "p", "endpoint": endpoint, "capabilities": ["echo"] }],
+    });
+    project.write("acmp.json", acmp.to_string());
+    project.write("dag.json", one(&json!({})));
+    let asked = || heard(&project, "later", "acmp/invoke");
+    let mut session = project.start(&["dag", "dag.json", "--acmp", "acmp.json", "--grace", "0"]);
+    until("it is asked", || asked().len() == 1);
+    let run = read(&project.run(&["runs", "--json"]).stdout)[0]["run"].clone();
+    let run = run.as_str().expect("it is there");
+    assert_eq!(project.run(&["cancel", run]).code, 0);
+    session.wait().expect("it was started");
+    let used = |text: &str| {
+        let usage = read(text)["usage"].clone();
+        (usage["cu"].clone(), usage["cu_estimated"] == true)
+    };
+    // It may have been done, for all that one knows.
+    let shown = || project.run(&["show", run, "--json"]).stdout;
+    assert_eq!(used(&shown()), (json!(0.01), true));
+    let ran = project.run(&["resume", run, "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(used(&ran.stdout), (json!(0.001), false));
+    assert_eq!(used(&shown()), (json!(0.001), false));
+    let asked = asked();
+    assert_eq!(asked.len(), 2);
+    assert_eq!(asked[0]["params"], asked[1]["params"]);
 }
 
 /// A workflow whose planner answers with each of these DAGs, one after the other, and whose batch may take so much.

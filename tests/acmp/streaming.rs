@@ -197,6 +197,19 @@ fn what_is_begun_in_vain_is_counted_too() {
     assert_eq!(two.invoked("streams_in"), [[false, true]]);
     let is_guessed = vain["cu_estimated"] == true;
     assert_eq!(vain["cu"], if is_guessed { 0.01 } else { 0.001 }, "{vain}");
+    // So it is where another attempt comes to something.
+    let two = Two::new("streams_fails_late", "streams_in")
+        .with("/tasks/1/max_price_cu", json!(0.01))
+        .asked(&["--retry-limit", "1"]);
+    let both = usage(&two, 0);
+    assert_eq!(two.invoked("streams_in"), [[false, true], [false, false]]);
+    let vain = if both["cu_estimated"] == true {
+        0.01
+    } else {
+        0.001
+    };
+    let sum = both["cu"].as_f64().unwrap_or_default();
+    assert!((sum - vain - 0.002).abs() < 1e-9, "{both}");
 }
 
 #[test]

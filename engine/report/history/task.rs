@@ -123,8 +123,15 @@ impl Task {
 
     pub(super) fn start(&mut self, entry: &Entry, prompt: Prompt) {
         self.is_stopped = false;
+        let number = entry.attempt.unwrap_or_default();
+        if let Some(before) = self.attempts.last_mut().filter(|it| it.number == number)
+            && before.usage.cu_estimated
+        {
+            // It is the same for its provider, which takes nothing twice.
+            before.usage.take_cu();
+        }
         self.attempts.push(Attempt {
-            number: entry.attempt.unwrap_or_default(),
+            number,
             started_at_ms: entry.at_ms,
             ended_at_ms: None,
             usage: Usage::default(),
@@ -163,7 +170,9 @@ impl Task {
     /// An attempt was given up, which used so much up to then.
     pub(super) fn cut_short(&mut self, entry: &Entry, data: &Value) {
         let number = entry.attempt.unwrap_or_default();
-        if let Some(attempt) = self.attempts.iter_mut().rfind(|it| it.number == number) {
+        let mut attempts = self.attempts.iter_mut();
+        let attempt = attempts.rfind(|it| it.number == number && data["ahead"] != true);
+        if let Some(attempt) = attempt {
             attempt.usage = usage(data);
             if matches!(attempt.came, Came::UnderWay) {
                 attempt.came = Came::CutShort;
