@@ -14,7 +14,7 @@ use crate::{
     harness::{Project, until},
 };
 
-const TOKEN: &str = "open sesame";
+const TOKEN: &str = "open sesame, please";
 /// The most memory the provider may have had, in KiB.
 const MOST_KIB: u64 = 600 << 10;
 

@@ -212,9 +212,13 @@ fn carried_out_once(carrier: Carrier) {
 #[test]
 fn l1_08_a_buyer_without_the_token_is_not_let_in() {
     let project = Project::of(SERVED);
-    let serving = Serving::start(&project, Some("open sesame"));
+    let serving = Serving::start(&project, Some("open sesame, please"));
     let message = [invoke(1, "task_1", "echo").to_string()];
-    for (token, code) in [("open sesame", 0), ("open sesam", 1), ("-", 1)] {
+    for (token, code) in [
+        ("open sesame, please", 0),
+        ("open sesame, pleas", 1),
+        ("-", 1),
+    ] {
         for carrier in [Websocket, Http] {
             let (ended, lines) = serving.buy_over(carrier, token, &message);
             assert_eq!(ended, Some(code), "{carrier:?} {token}: {lines:?}");
@@ -244,7 +248,7 @@ fn shown(carrier: Carrier, project: &Project, serving: &Serving) {
     project.write("acmp.json", acmp.to_string());
     project.write("dag.json", one(&json!({})));
     let arguments = ["dag", "dag.json", "--acmp", "acmp.json", "--json"];
-    let ran = project.run_with(&[("MY_TOKEN", "open sesame")], &arguments);
+    let ran = project.run_with(&[("MY_TOKEN", "open sesame, please")], &arguments);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let ran = project.run_with(&[("MY_TOKEN", "guessed")], &arguments);
     assert_eq!(ran.code, 1);
