@@ -86,6 +86,8 @@ pub enum Failed {
     Error(Error),
     /// It cannot be reached, or the connection broke.
     Lost(String),
+    /// What it sent cannot be read: it would not be another time, and the task may be done.
+    Unreadable(String),
     /// It said nothing of the task for so long.
     Silent(Duration),
     /// The message would be longer than it may be.
@@ -98,7 +100,7 @@ pub enum Failed {
     Malformed(Error),
     /// Its chunks, or when it answers, are not as they have to be.
     OutOfOrder(String),
-    /// What comes of it is more than may come.
+    /// Its chunks are more than may come.
     TooMuch(String),
     /// There is a result, which cannot be used for what its chunks are. What it says that it took was taken.
     Spoiled { what: String, result: Value },
@@ -158,8 +160,8 @@ impl From<Unconnected> for Failed {
         match why {
             Unconnected::Refused(why) => Failed::Refused(why),
             Unconnected::Lost(why) => Failed::Lost(why),
+            Unconnected::Unreadable(why) => Failed::Unreadable(why),
             Unconnected::Malformed(error) => Failed::Malformed(error),
-            Unconnected::TooLong(what) => Failed::TooMuch(what),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    mem,
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -17,7 +18,7 @@ use tokio::{
 use super::{
     buyer::{Course, Failed, Features, Streams},
     chunks::Chunks,
-    link::{Gone, Link, Unconnected},
+    link::{Gone, Link},
     wire::{self, Error, Message},
 };
 
@@ -90,15 +91,25 @@ impl Connection {
                         Ok(()) => (),
                         Err(error) => break Failed::Malformed(error),
                     },
-                    Some(Err(Gone { of: None, why })) => break of_all(why, &its),
+                    Some(Err(Gone { of: None, why })) => break why.into(),
                     Some(Err(Gone { of: Some(id), why })) => settle(&its, &id, Err(why.into())),
                     None => break closed(),
                 }
             };
             let mut open = locked(&its);
-            open.lost = Some(why);
+            let mut calls = mem::take(&mut open.calls).into_values();
+            open.lost = Some(match why {
+                Failed::Unreadable(why) => {
+                    // Of several nobody knows whose answer it was: they ask again.
+                    if let (Some(call), None) = (calls.next(), calls.next()) {
+                        let _ = call.answer.send(Err(Failed::Unreadable(why.clone())));
+                    }
+                    Failed::Lost(why)
+                }
+                why => why,
+            });
             // Whoever waits learns that its answer will not come.
-            open.calls.clear();
+            drop(open);
         });
         Connection {
             outgoing,
@@ -166,7 +177,7 @@ impl Connection {
                     // One whose chunks are wrong goes on with the task, and one that lacks some waits for them.
                     waiting.is_sent = match &answer {
                         Err(Failed::OutOfOrder(_) | Failed::TooMuch(_)) => true,
-                        Err(Failed::Lost(_)) => streams.input.is_some(),
+                        Err(Failed::Lost(_) | Failed::Unreadable(_)) => streams.input.is_some(),
                         _ => false,
                     };
                     return match answer {
@@ -235,14 +246,6 @@ impl Connection {
 
     fn lost(&self) -> Failed {
         locked(&self.open).lost.clone().unwrap_or_else(closed)
-    }
-}
-
-/// What ended a connection, for all who wait. Where several do, nobody can say whose answer was too long.
-fn of_all(why: Unconnected, open: &Mutex<Open>) -> Failed {
-    match why {
-        Unconnected::TooLong(what) if locked(open).calls.len() > 1 => Failed::Lost(what),
-        why => why.into(),
     }
 }
 

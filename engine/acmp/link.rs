@@ -19,7 +19,7 @@ use tokio_tungstenite::{
     },
 };
 
-use super::wire::{self, Error};
+use super::wire::Error;
 use crate::{
     child::{Ends, Group, Program},
     endpoint::cause,
@@ -31,10 +31,7 @@ pub(super) const ROOM: usize = 32;
 /// How many bytes go in one piece.
 const PIECE: usize = 64 << 10;
 
-/// A message is not UTF-8.
-pub(super) fn not_utf8() -> Unconnected {
-    Unconnected::Malformed(Error::new(wire::NOT_JSON, "a message is not UTF-8"))
-}
+pub(super) const NOT_UTF8: &str = "a message is not UTF-8";
 
 /// A connection. Dropped, it is closed, and a program at its other end is gone.
 pub struct Link {
@@ -55,12 +52,12 @@ pub struct Gone {
 
 impl Gone {
     pub(super) fn all(why: impl Into<String>) -> Gone {
-        Unconnected::Lost(why.into()).into()
+        let why = Unconnected::Lost(why.into());
+        Gone { of: None, why }
     }
-}
 
-impl From<Unconnected> for Gone {
-    fn from(why: Unconnected) -> Gone {
+    fn unreadable(why: impl Into<String>) -> Gone {
+        let why = Unconnected::Unreadable(why.into());
         Gone { of: None, why }
     }
 }
@@ -111,7 +108,7 @@ pub fn lines(
     pump.spawn(async move {
         let mut reader = BufReader::new(reader);
         loop {
-            let line = line(&mut reader, limit).await.map_err(Gone::from);
+            let line = line(&mut reader, limit).await;
             let is_last = line.is_err();
             if received.send(line).await.is_err() || is_last {
                 return;
@@ -129,23 +126,21 @@ pub fn lines(
 async fn line(
     reader: &mut BufReader<impl AsyncRead + Unpin>,
     limit: usize,
-) -> Result<String, Unconnected> {
-    let closed = |how: &str| Unconnected::Lost(format!("it was closed{how}"));
+) -> Result<String, Gone> {
     let mut bytes = Vec::new();
     let most = (limit as u64).saturating_add(1);
     let read = reader.take(most).read_until(b'\n', &mut bytes).await;
-    read.map_err(|error| Unconnected::Lost(error.to_string()))?;
+    read.map_err(|error| Gone::all(error.to_string()))?;
     match bytes.pop() {
-        None => Err(closed("")),
-        Some(b'\n') => String::from_utf8(bytes).map_err(|_| not_utf8()),
-        Some(_) if bytes.len() >= limit => Err(too_long(limit)),
-        Some(_) => Err(closed(" in the middle of a message")),
+        None => Err(Gone::all("it was closed")),
+        Some(b'\n') => String::from_utf8(bytes).map_err(|_| Gone::unreadable(NOT_UTF8)),
+        Some(_) if bytes.len() >= limit => Err(Gone::unreadable(too_long(limit))),
+        Some(_) => Err(Gone::all("it was closed in the middle of a message")),
     }
 }
 
-pub(super) fn too_long(limit: usize) -> Unconnected {
-    let what = format!("a message is longer than the {limit} bytes that are allowed");
-    Unconnected::TooLong(what)
+pub(super) fn too_long(limit: usize) -> String {
+    format!("a message is longer than the {limit} bytes that are allowed")
 }
 
 /// Why there is no connection.
@@ -153,12 +148,12 @@ pub(super) fn too_long(limit: usize) -> Unconnected {
 pub enum Unconnected {
     /// Nobody is there, or whoever is does not speak as we do, or it broke.
     Lost(String),
+    /// What came cannot be read, and nobody expects it to be another time.
+    Unreadable(String),
     /// We are not let in, and would not be another time.
     Refused(String),
     /// What came is no message.
     Malformed(Error),
-    /// What came is longer than it may be.
-    TooLong(String),
 }
 
 /// Connects to a WebSocket.
@@ -230,12 +225,12 @@ where
                 None | Some(Ok(Frame::Close(_))) => Err(Gone::all("it was closed")),
                 Some(Ok(Frame::Text(text))) => Ok(text.as_str().to_owned()),
                 Some(Ok(Frame::Binary(bytes))) => {
-                    String::from_utf8(bytes.to_vec()).map_err(|_| not_utf8().into())
+                    String::from_utf8(bytes.to_vec()).map_err(|_| Gone::unreadable(NOT_UTF8))
                 }
                 // Pings are answered below us.
                 Some(Ok(_)) => continue,
-                Some(Err(Fault::Utf8(_))) => Err(not_utf8().into()),
-                Some(Err(Fault::Capacity(_))) => Err(too_long(limit).into()),
+                Some(Err(Fault::Utf8(_))) => Err(Gone::unreadable(NOT_UTF8)),
+                Some(Err(Fault::Capacity(_))) => Err(Gone::unreadable(too_long(limit))),
                 Some(Err(error)) => Err(Gone::all(error.to_string())),
             };
             let is_last = message.is_err();

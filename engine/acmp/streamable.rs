@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use super::{
-    link::{Gone, Link, ROOM, Unconnected, not_utf8, too_long},
+    link::{Gone, Link, NOT_UTF8, ROOM, Unconnected, too_long},
     wire::{self, Message},
 };
 use crate::endpoint::{
@@ -303,7 +303,7 @@ impl Session {
             events.feed(&piece);
             loop {
                 let event = events.next(self.limit);
-                let event = event.map_err(|it| too_long(it.0))?;
+                let event = event.map_err(|it| Unconnected::Unreadable(too_long(it.0)))?;
                 let Some(event) = event else { break };
                 if events.was_message() && self.take(event, until).await? {
                     return Ok(true);
@@ -319,7 +319,7 @@ impl Session {
     /// It is none.
     async fn take(&self, message: Vec<u8>, waited_for: Option<&str>) -> Result<bool, Unconnected> {
         let text = String::from_utf8(message);
-        let text = text.map_err(|_| not_utf8())?;
+        let text = text.map_err(|_| Unconnected::Unreadable(NOT_UTF8.to_owned()))?;
         if text.trim().is_empty() {
             // Some begin a stream with an event that says nothing.
             return Ok(false);
@@ -343,7 +343,7 @@ impl Session {
     async fn whole(&self, response: Response) -> Result<Vec<u8>, Unconnected> {
         let body = endpoint::body(response, self.limit, Duration::MAX).await;
         body.map_err(|it| match it {
-            Unread::TooLong(limit) => too_long(limit),
+            Unread::TooLong(limit) => Unconnected::Unreadable(too_long(limit)),
             Unread::Silent(_) => Unconnected::Lost(SILENT.to_owned()),
             Unread::Broke(error) => Unconnected::Lost(broke(&error)),
         })

@@ -287,7 +287,11 @@ impl Terms<'_> {
 /// Whether the next provider may be able to do it.
 fn another_may(failed: &Failed) -> bool {
     match failed {
-        Failed::Lost(_) | Failed::Foreign(_) | Failed::Refused(_) | Failed::Malformed(_) => true,
+        Failed::Lost(_)
+        | Failed::Unreadable(_)
+        | Failed::Foreign(_)
+        | Failed::Refused(_)
+        | Failed::Malformed(_) => true,
         Failed::Error(error) => {
             let cannot = [
                 wire::CAPABILITY_NOT_FOUND,
@@ -313,7 +317,7 @@ fn wants_it_whole(failed: &Failed) -> bool {
 /// What a failure means for the attempt.
 fn refused(failed: &Failed) -> Rejection {
     let (failure, message) = match failed {
-        Failed::Lost(why) => (Failure::Connection, why.clone()),
+        Failed::Lost(why) | Failed::Unreadable(why) => (Failure::Connection, why.clone()),
         Failed::Foreign(what) => (Failure::NotFound, what.clone()),
         Failed::Refused(why) => (Failure::Authentication, why.clone()),
         Failed::OutOfOrder(what) | Failed::Spoiled { what, .. } => {

@@ -217,8 +217,8 @@ fn a_connection_that_is_of_no_use_is_lost() {
     let closed = "connection: provider `{}`: it was closed";
     let half = "connection: provider `{}`: it was closed in the middle of a message";
     let unanswered = "connection: provider `{}`: it was closed without an answer";
-    let long = "too_long: provider `{}`: a message is longer than the 65536 bytes";
-    let odd = "not_json: provider `{}`: what it sent is no message: a message is not UTF-8";
+    let long = "connection: provider `{}`: a message is longer than the 65536 bytes";
+    let odd = "connection: provider `{}`: a message is not UTF-8";
     let status = "connection: provider `{}`: it answers with status 307";
     let unavailable = "connection: provider `{}`: it answers with status 503";
     let empty = "connection: provider `{}`: it answers with status 202";
@@ -256,7 +256,7 @@ fn a_connection_that_is_of_no_use_is_lost() {
                 };
                 scope.spawn(move || {
                     let project = check(*carrier, how, &more, &wanted.replace("{}", how));
-                    // What would be so again is not asked for again.
+                    // What cannot be read cannot be read another time.
                     if [long, odd].contains(wanted) {
                         assert_eq!(heard(&project, how, "acmp/invoke").len(), 1, "{how}");
                     }

@@ -64,6 +64,7 @@ impl Bill {
         match failed {
             Failed::Spoiled { result, .. } => self.took(result),
             Failed::Lost(_)
+            | Failed::Unreadable(_)
             | Failed::Silent(_)
             | Failed::Malformed(_)
             | Failed::OutOfOrder(_)
