@@ -31,6 +31,7 @@ mod inbox;
 mod init;
 mod inputs;
 mod keys;
+mod out;
 mod performance;
 mod places;
 mod plan;
@@ -90,7 +91,8 @@ pub fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(anstream::stderr(), "error: {error:#}");
+            let error = report::inert_lines(&format!("{error:#}"));
+            let _ = writeln!(anstream::stderr(), "error: {error}");
             ExitCode::from(BROKEN)
         }
     }
@@ -180,7 +182,7 @@ fn tools(workflow: &Workflow) -> Tools {
 fn show(diagnostics: &[Diagnostic], common: &Common) -> anyhow::Result<()> {
     if common.json {
         let value = report::json::diagnostics(diagnostics);
-        writeln!(io::stdout(), "{value:#}")?;
+        writeln!(out::stdout(), "{value:#}")?;
         return Ok(());
     }
     write!(anstream::stderr(), "{}", draw(diagnostics, Style::Coloured))?;

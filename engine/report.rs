@@ -1,7 +1,7 @@
 //! Events become lines for people and data for programs.
 //!
 //! **Invariant:** reporting cannot change a run: it hears `&RunEvent` and answers nothing.
-//! **Invariant:** what a planner or a worker wrote reaches a terminal only through [`inert`].
+//! **Invariant:** what a planner or a worker wrote reaches a terminal only through [`inert`], or, where it is what somebody wants to read, through [`still`].
 
 use std::{sync::Arc, time::Duration};
 
@@ -46,6 +46,16 @@ fn clip(text: &str, room: usize) -> String {
 pub fn inert_lines(text: &str) -> String {
     let lines = text.lines().map(|it| it.chars().map(harmless).collect());
     lines.collect::<Vec<String>>().join("\n")
+}
+
+/// A text of somebody else's that is to be read as it is: nothing in it acts on a terminal.
+pub fn still(text: &str) -> String {
+    let shown = |it| match it {
+        '\n' | '\t' => it,
+        it if it.is_control() => ' ',
+        it => it,
+    };
+    text.chars().map(shown).collect()
 }
 
 /// What moves no cursor and turns no line around, or else a space.

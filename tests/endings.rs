@@ -102,3 +102,27 @@ models: {M: {type: model, fields: {a: {type: int}}}}
     let person = "kind: human, question: q, default: '[1]'";
     assert_eq!(printed(person, ""), "[1]\n");
 }
+
+/// What a model says is read by people at a terminal, and by others as it is.
+#[cfg(unix)]
+#[test]
+fn what_a_model_says_does_nothing_to_a_terminal() {
+    let project = Project::of(
+        r#"=== orchestrator.yaml
+initial_agent: A
+=== agents.yaml
+agents: [{name: A, runtime: {kind: scripted, replies: ["a\x1b]0;x\x07\x1b[2Jb\n\tc"]}}]
+"#,
+    );
+    let ran = project.run(&["W"]);
+    assert_eq!(ran.stdout, "a\u{1b}]0;x\u{7}\u{1b}[2Jb\n\tc\n");
+    let spawn = "import pty, sys; pty.spawn(sys.argv[1:])";
+    let terminal = std::process::Command::new("python3")
+        .args(["-c", spawn, env!("CARGO_BIN_EXE_mozaiks-run"), "W", "-v"])
+        .current_dir(project.path("."))
+        .output()
+        .expect("there is Python");
+    let shown = String::from_utf8_lossy(&terminal.stdout);
+    assert!(shown.contains("a ]0;x  [2Jb\r\n\tc\r\n"), "{shown:?}");
+    assert!(!shown.contains("\u{1b}]0;x"), "{shown:?}");
+}

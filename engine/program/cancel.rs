@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use super::{
     BROKEN, args, history,
     inbox::{self, Wish},
-    project, refuse, session, which,
+    out, project, refuse, session, which,
 };
 use crate::{
     diagnostic::{Code, Diagnostic},
@@ -45,7 +45,7 @@ pub(super) fn cancel(args: &args::Cancel) -> anyhow::Result<u8> {
         inbox::put(&folder, &wish)?;
         if args.common.json {
             let told = serde_json::json!({ "run": id, "process": holder.parse::<u32>().ok(), "task": task });
-            writeln!(io::stdout(), "{told:#}")?;
+            writeln!(out::stdout(), "{told:#}")?;
         } else {
             let task = report::inert(task);
             writeln!(
@@ -58,7 +58,7 @@ pub(super) fn cancel(args: &args::Cancel) -> anyhow::Result<u8> {
     terminate(&holder).with_context(|| format!("cannot stop run `{id}`"))?;
     if args.common.json {
         let told = serde_json::json!({ "run": id, "process": holder.parse::<u32>().ok() });
-        writeln!(io::stdout(), "{told:#}")?;
+        writeln!(out::stdout(), "{told:#}")?;
     } else {
         writeln!(
             io::stderr(),

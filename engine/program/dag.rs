@@ -1,14 +1,11 @@
 //! `mozaiks-run dag`: carries out a DAG that somebody wrote.
 
-use std::{
-    io::{self, Write},
-    iter,
-};
+use std::{io::Write, iter};
 
 use super::{
     Faults, Found, args,
     inputs::{DagInputs, Inputs, PlanFile},
-    keys,
+    keys, out,
     performance::{self, Tapes},
     project, refuse, show,
     terminal::From,
@@ -135,6 +132,6 @@ fn draw(workflow: &Workflow, args: &args::Dag) -> anyhow::Result<u8> {
     };
     let bound = run::bound(workflow, batch, &plan, &Context::default());
     let drawn = report::plan::draw(&plan, batch, &bound, format);
-    write!(io::stdout(), "{drawn}")?;
+    write!(out::stdout(), "{drawn}")?;
     Ok(0)
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{INVALID, Project, args, project, refuse, session, which};
+use super::{INVALID, Project, args, out, project, refuse, session, which};
 use crate::{
     diagnostic::closest,
     journal::{Filter, Journal, Row, Run},
@@ -31,7 +31,7 @@ pub(super) fn runs(args: &args::Runs) -> anyhow::Result<u8> {
         Some(journal) => listed(&journal, &project, args)?,
         None => Vec::new(),
     };
-    let mut out = io::stdout().lock();
+    let mut out = out::stdout();
     if args.common.json {
         let data: serde_json::Value = listed.iter().map(Listed::data).collect();
         writeln!(out, "{data:#}")?;
@@ -49,7 +49,7 @@ pub(super) fn show(args: &args::Show) -> anyhow::Result<u8> {
         Ok(found) => found,
         Err(code) => return Ok(code),
     };
-    let mut out = io::stdout().lock();
+    let mut out = out::stdout();
     let mut history = History::new(run.started_at_ms);
     let mut cursor = journal.cursor(&run.id, 0)?;
     if args.events {
@@ -138,7 +138,7 @@ pub(super) fn logs(args: &args::Logs) -> anyhow::Result<u8> {
             false => history::line(&history, &row),
         };
         if let Some(line) = line {
-            writeln!(io::stdout(), "{line}")?;
+            writeln!(out::stdout(), "{line}")?;
         }
         Ok(())
     };

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     INVALID, args,
     inputs::Inputs,
-    project, refuse, show,
+    out, project, refuse, show,
     stop::on_runtime,
     terminal::{From, Terminal},
     workflow,
@@ -120,6 +120,6 @@ fn draw(args: &args::Plan, plan: &Plan, batch: &Batch, bound: &Bound) -> anyhow:
         args.format
     };
     let text = report::plan::draw(plan, batch, bound, format);
-    write!(io::stdout(), "{text}")?;
+    write!(out::stdout(), "{text}")?;
     Ok(0)
 }

@@ -12,7 +12,7 @@ use std::{
 use anyhow::Context as _;
 use serde_json::json;
 
-use super::{Project, args, project, refuse, session, which};
+use super::{Project, args, out, project, refuse, session, which};
 use crate::{journal::Journal, run::now_ms};
 
 pub(super) fn rm(args: &args::Rm) -> anyhow::Result<u8> {
@@ -110,7 +110,7 @@ fn remove(journal: &mut Journal, project: &Project, id: &str) -> anyhow::Result<
 
 fn tell(ids: &[String], what: &str, common: &args::Common) -> anyhow::Result<u8> {
     if common.json {
-        writeln!(io::stdout(), "{:#}", json!({ "runs": ids }))?;
+        writeln!(out::stdout(), "{:#}", json!({ "runs": ids }))?;
         return Ok(0);
     }
     let mut err = io::stderr().lock();

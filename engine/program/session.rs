@@ -18,7 +18,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::{sync::mpsc, task::JoinSet};
 
-use super::{args, inbox, inputs::Inputs, show, stop::Stopped, tape::Tape, terminal::Terminal};
+use super::{
+    args, inbox, inputs::Inputs, out, show, stop::Stopped, tape::Tape, terminal::Terminal,
+};
 use crate::{
     agent::Agents,
     budget::Limit,
@@ -390,7 +392,7 @@ fn finish(
     };
     let to_go_on = format!("to go on: mozaiks-run resume {id}{larger}");
     if common.json {
-        ended.write(io::stdout())?;
+        ended.write(out::stdout())?;
         if can_go_on {
             writeln!(io::stderr(), "{to_go_on}")?;
         }
@@ -399,9 +401,9 @@ fn finish(
     // What the last agent said, if it said it to people.
     let answer = ending.answer.as_ref().map(Json::to_value);
     match ending.text.clone().map(Value::String).or(answer) {
-        Some(Value::String(text)) => writeln!(io::stdout(), "{}", text.trim_end())?,
+        Some(Value::String(text)) => writeln!(out::stdout(), "{}", text.trim_end())?,
         // What a DAG comes to is for whoever has it carried out.
-        Some(result) if is_dag => writeln!(io::stdout(), "{result:#}")?,
+        Some(result) if is_dag => writeln!(out::stdout(), "{result:#}")?,
         _ => (),
     }
     if args.quiet && code == 0 {

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::{
     Faults, args,
     inputs::Inputs,
-    project, refuse, session,
+    out, project, refuse, session,
     tape::{self, Tape},
     workflow,
 };
@@ -30,6 +30,7 @@ use crate::{
     contract::{runtime::Runtime, test::Test},
     diagnostic::{Code, Diagnostic},
     load::{self, Part, Project},
+    report,
     run::{self, Log, Start, Status},
     source::pointer,
 };
@@ -87,7 +88,7 @@ pub(super) fn test(args: &args::Test) -> anyhow::Result<u8> {
     match common.json {
         true => {
             let result = json!({ "passed": passed, "failed": failed, "tests": outcomes });
-            writeln!(io::stdout(), "{result:#}")?;
+            writeln!(out::stdout(), "{result:#}")?;
         }
         false => writeln!(io::stderr(), "{passed} passed, {failed} failed")?,
     }
@@ -282,7 +283,7 @@ fn tell(outcome: &Outcome) -> io::Result<()> {
     let seconds = outcome.took_ms as f64 / 1000.0;
     writeln!(err, "test {} ... {word} ({seconds:.2}s)", outcome.test)?;
     for fault in &outcome.faults {
-        writeln!(err, "    {fault}")?;
+        writeln!(err, "    {}", report::inert_lines(fault))?;
     }
     if !outcome.passed {
         writeln!(err, "    what it wrote is in {}", outcome.folder)?;

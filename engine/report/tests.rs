@@ -13,6 +13,13 @@ fn a_foreign_text_is_made_inert() {
 }
 
 #[test]
+fn a_text_that_is_to_be_read_acts_on_nothing() {
+    let text = "a\u{1b}]0;x\u{7}\u{1b}[2Jb\r\u{9b}2J\u{7f}\n\tc \u{5e9}\u{200f} \u{1f469}\u{200d}\u{1f680}";
+    let shown = "a ]0;x  [2Jb  2J \n\tc \u{5e9}\u{200f} \u{1f469}\u{200d}\u{1f680}";
+    assert_eq!(still(text), shown);
+}
+
+#[test]
 fn a_long_text_is_cut() {
     assert_eq!(inert(&"ü".repeat(300)), "ü".repeat(300));
     let long = format!("{}{}", "a".repeat(400), "z".repeat(180));
