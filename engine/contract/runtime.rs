@@ -112,7 +112,7 @@ pub enum Runtime {
         provider: Option<Name>,
         /// The address of the agent, under which its card lies at `.well-known/agent-card.json`; or that of a card, if it ends in `.json`.
         url: Name,
-        /// Where the agent answers. Without it, where its card says, which has to be the card's own host: key and headers go nowhere else.
+        /// Where the agent answers. Without it, where its card says, which has to be the card's own host and port: key and headers go nowhere else.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         endpoint: Option<Name>,
         /// The environment variable that holds a key, which is sent as a bearer token.

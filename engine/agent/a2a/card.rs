@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{Remote, dialect::Dialect};
 use crate::{
     accept::{Failure, Rejection},
-    endpoint::{self, is_loopback},
+    endpoint,
 };
 
 /// Where a card lies, as A2A says.
@@ -55,10 +55,10 @@ impl Remote {
             Some(own) => own.clone(),
             None => match endpoint::address(url, self.allow_plain_http) {
                 Ok(url) if is_same_place(&url, &self.card) => url,
-                // A key is for the place it was given to, and nobody sends us elsewhere on this machine.
+                // A key is for the place it was given to: another address of this machine may be somebody else's.
                 Ok(_) => {
                     return refused(
-                        "it names an endpoint on another host; `endpoint` of the runtime allows one",
+                        "it names an endpoint that is not at its own host and port; `endpoint` of the runtime allows one",
                     );
                 }
                 Err(bad) => return refused(&self.said(&bad.why)),
@@ -101,9 +101,8 @@ fn interface(card: &Value) -> Option<(Dialect, &str)> {
     Some((Dialect::V03, url))
 }
 
-/// Whether two addresses are of one host and port. All names of this machine are one.
+/// Whether two addresses are of one host and port, asked in the same way.
 fn is_same_place(one: &Url, other: &Url) -> bool {
-    let is_one_host = one.host() == other.host() || is_loopback(one) && is_loopback(other);
     let ports = (one.port_or_known_default(), other.port_or_known_default());
-    is_one_host && ports.0 == ports.1 && one.scheme() == other.scheme()
+    one.host() == other.host() && ports.0 == ports.1 && one.scheme() == other.scheme()
 }

@@ -111,6 +111,14 @@ async fn a_card_leads_nowhere_else() {
     let cards: Cards = vec![
         ("another host", Box::new(at("https://elsewhere.example"))),
         ("another port", Box::new(at("http://127.0.0.1:1"))),
+        (
+            "another name of this machine",
+            Box::new(|own: &str| card(&own.replace("127.0.0.1", "127.0.0.2"), true)),
+        ),
+        (
+            "as people say it",
+            Box::new(|own: &str| card(&own.replace("127.0.0.1", "localhost"), true)),
+        ),
         ("plain http", Box::new(at("http://elsewhere.example"))),
         ("no address", Box::new(at("nowhere"))),
         ("a name in it", Box::new(at("http://me:secret@127.0.0.1"))),
@@ -149,8 +157,10 @@ async fn a_card_leads_nowhere_else() {
         assert_eq!(over.methods(), "", "{name}");
     }
     expect![[r#"
-        another host -> not_found: the agent's card cannot be used: it names an endpoint on another host; `endpoint` of the runtime allows one
-        another port -> not_found: the agent's card cannot be used: it names an endpoint on another host; `endpoint` of the runtime allows one
+        another host -> not_found: the agent's card cannot be used: it names an endpoint that is not at its own host and port; `endpoint` of the runtime allows one
+        another port -> not_found: the agent's card cannot be used: it names an endpoint that is not at its own host and port; `endpoint` of the runtime allows one
+        another name of this machine -> not_found: the agent's card cannot be used: it names an endpoint that is not at its own host and port; `endpoint` of the runtime allows one
+        as people say it -> not_found: the agent's card cannot be used: it names an endpoint that is not at its own host and port; `endpoint` of the runtime allows one
         plain http -> not_found: the agent's card cannot be used: plain http is for this machine only, as 127.0.0.1 or localhost, unless `allow_plain_http: true` says otherwise
         no address -> not_found: the agent's card cannot be used: relative URL without a base
         a name in it -> not_found: the agent's card cannot be used: a name or password in it would be shown; keys go into the environment
