@@ -38,6 +38,7 @@ mod dag;
 mod keys;
 mod pieces;
 pub mod providers;
+mod runtimes;
 mod servers;
 pub mod tools;
 pub mod transitions;

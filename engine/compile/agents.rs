@@ -11,7 +11,7 @@ use crate::{
     contract::{
         agents::Agent,
         name::Name,
-        runtime::{Choice, Runtime, TemplateOutput},
+        runtime::{Runtime, TemplateOutput},
         task_batches::SourceKind,
     },
     diagnostic::{Code, Diagnostic, Place, closest},
@@ -124,31 +124,10 @@ impl Compiler<'_> {
                     .help(help),
             );
         }
-        if let Runtime::Template {
-            template,
-            template_file,
-            ..
-        } = &runtime
-            && template.is_some() == template_file.is_some()
-        {
-            let message = "a template agent has either `template` or `template_file`";
-            let place = source.place(&pointer(&at, "runtime"));
-            self.push(Diagnostic::error(Code::Rule, message).at(place));
-        }
-        if let Runtime::Human {
-            choices,
-            default: Some(default),
-            ..
-        } = &runtime
-            && !choices.is_empty()
-            && !choices.iter().any(|it| it.text() == default.as_str())
-        {
-            let message = format!("the default of `{name}` is none of its choices");
-            let place = source.place(&pointer(&pointer(&at, "runtime"), "default"));
-            let diagnostic = Diagnostic::error(Code::NotAllowed, message).at(place);
-            let choices = choices.iter().map(Choice::text);
-            self.push(diagnostic.found(default.as_str()).allowed(choices));
-        }
+        self.check_runtime(name, &runtime, |field| match agent.runtime {
+            Some(_) => source.place(&format!("{}{field}", pointer(&at, "runtime"))),
+            None => bundle.orchestrator.at(&format!("/defaults/runtime{field}")),
+        });
         self.writes(agent, &at, shape.as_ref());
         Some(AgentSpec {
             name: name.into(),

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{AgentSpec, Batch, Compiler};
+use super::{AgentSpec, Batch, Compiler, runtimes::LIMITS};
 use crate::{
     budget::Limit,
     contract::{
@@ -85,8 +85,7 @@ impl AgentSpec {
         else {
             return None;
         };
-        let names = ["max_completion_tokens", "max_tokens"];
-        let in_body = names.iter().find_map(|it| extra_body.get(*it)?.as_u64());
+        let in_body = LIMITS.iter().find_map(|it| extra_body.get(*it)?.as_u64());
         in_body.or(max_output_tokens.map(|it| it.get()))
     }
 }

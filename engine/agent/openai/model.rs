@@ -268,7 +268,7 @@ impl Model {
         if !talk.tools.is_empty() {
             body["tools"] = tools;
         }
-        if self.stream && body.get("stream").is_none() {
+        if self.stream {
             body["stream"] = json!(true);
         }
         body
@@ -286,7 +286,11 @@ impl Model {
                 } else if let Some(fields) = format.as_object_mut() {
                     fields.remove("json_schema");
                 }
-                body["text"] = json!({ "format": format });
+                // The author may have said how it is to be worded.
+                if !body["text"].is_object() {
+                    body["text"] = json!({});
+                }
+                body["text"]["format"] = format;
             }
         }
     }

@@ -208,3 +208,61 @@ batches:
     "#]],
     );
 }
+
+#[test]
+fn what_is_added_to_a_request_undoes_nothing_that_the_engine_says() {
+    check(
+        "\
+=== orchestrator
+defaults: {runtime: {kind: openai, extra_body: {stream: false}}}
+=== agents
+agents:
+  - name: A
+    system_message: a
+    runtime: {kind: openai, max_output_tokens: 5, extra_body: {model: m, messages: [], max_tokens: 9, seed: 1, text: {verbosity: low}, tool_choice: auto}}
+  - name: B
+    system_message: b
+    runtime: {kind: openai, extra_body: {max_completion_tokens: 9, text: {format: x}, n: 2}}
+  - name: C
+    system_message: c
+    runtime: {kind: openai, extra_body: {max_completion_tokens: 9, max_tokens: 9}}
+  - name: D
+    system_message: d
+    runtime: {kind: openai, extra_body: {max_tokens: many}}
+  - {name: E, system_message: e}
+  - {name: F, system_message: f}
+",
+        nothing,
+        expect![[r#"
+            error MZ204 agents:4:71 `model` of a request is not for `extra_body`
+            error MZ204 agents:4:84 `messages` of a request is not for `extra_body`
+            error MZ204 agents:4:100 `max_tokens` says again how long an answer may be
+            error MZ204 agents:7:74 `text.format` of a request is not for `extra_body`
+            error MZ204 agents:7:90 `n` of a request is not for `extra_body`
+            error MZ204 agents:10:80 `max_tokens` says again how long an answer may be
+            error MZ204 agents:13:54 `max_tokens` is how many tokens an answer may have, from 1 on
+            error MZ204 orchestrator:1:57 `stream` of a request is not for `extra_body`
+        "#]],
+    );
+}
+
+#[test]
+fn a_choice_is_one_of_several() {
+    check(
+        "\
+=== agents
+agents:
+  - {name: A, runtime: {kind: human, choices: [a, b, a, {text: b, json: 1}]}}
+  - {name: B, runtime: {kind: human, choices: ['2', '1', '3', '9', '0']}}
+  - {name: C, runtime: {kind: human, choices: ['1', '2'], default: '3'}}
+",
+        nothing,
+        expect![[r#"
+            error MZ303 agents:2:54 `A` has the choice `a` twice
+            error MZ303 agents:2:57 `A` has the choice `b` twice
+            warning MZ207 agents:3:48 whoever types 2 chooses `2`, though 2 is shown before `1`
+            warning MZ207 agents:3:53 whoever types 1 chooses `1`, though 1 is shown before `2`
+            error MZ204 agents:4:68 the default of `C` is none of its choices
+        "#]],
+    );
+}
