@@ -231,3 +231,61 @@ fn the_tests_of_every_workflow_pass() {
     let ran = run_in(home(), &["test", "ResearchBrief"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
 }
+
+#[test]
+fn what_a_person_says_in_a_test_is_judged_as_if_they_had_typed_it() {
+    let project = Project::of(
+        r#"=== orchestrator.yaml
+initial_agent: Reviewer
+=== agents.yaml
+agents:
+  - name: Reviewer
+    writes: {verdict: ""}
+    runtime: {kind: human, question: ok?, choices: [accept, refuse, {text: none, json: null}]}
+=== context_variables.yaml
+definitions: {verdict: {}}
+=== tests/text.yaml
+replies: {Reviewer: [REFUSE]}
+expect: {context: {verdict: refuse}}
+=== tests/number.yaml
+replies: {Reviewer: ["1"]}
+expect: {context: {verdict: accept}}
+=== tests/value.yaml
+replies: {Reviewer: [none]}
+expect: {answer: null, context: {verdict: null}}
+=== tests/again.yaml
+replies: {Reviewer: [maybe, accept]}
+expect: {context: {verdict: accept}}
+=== tests/nobody.yaml
+expect: {status: waiting, reason: nobody can be asked}
+=== tests/nonsense.yaml
+replies: {Reviewer: [maybe]}
+=== tests/nothing.yaml
+expect: {context: {verdict: accept}}
+"#,
+    );
+    let ran = project.run(&["test", "W"]);
+    assert_eq!(ran.code, 1);
+    let lines = ran
+        .stderr
+        .lines()
+        .filter(|it| !it.contains("what it wrote"));
+    let told = lines.map(|it| match it.split_once(" (") {
+        Some((told, _)) if it.starts_with("test ") => format!("{told}\n"),
+        _ => format!("{it}\n"),
+    });
+    expect![[r#"
+        test again ... ok
+        test nobody ... ok
+        test nonsense ... FAILED
+            the run is completed in the test, and failed in fact: `Reviewer` gave no answer that can be used: wrong_shape: the answer `maybe` is not taken: choose by a number from 1 to 3, or by the text beside it
+        test nothing ... FAILED
+            the run is completed in the test, and waiting in fact: `Reviewer` has to answer, and nobody can be asked here
+              write what they answer under `replies` of the test: `NAME: [{text: ...}]`
+            context.verdict: expected "accept", found null
+        test number ... ok
+        test text ... ok
+        test value ... ok
+        5 passed, 2 failed
+    "#]].assert_eq(&told.collect::<String>());
+}

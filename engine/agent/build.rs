@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    num::NonZeroU64,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -14,7 +15,7 @@ use super::{
     command::{Command, Invocation},
     discreet,
     env::Env,
-    human::{Human, Manner, People},
+    human::{Human, Manner, Nobody, People, Played},
     openai::{Known, OPENAI_KEY, OpenAi, Settings},
     scripted::Scripted,
     template::Template,
@@ -23,7 +24,10 @@ use crate::{
     accept::{Failure, Rejection},
     acmp::buyer::{Provider, Unusable},
     compile::{AgentSpec, Workflow},
-    contract::runtime::{Fallback, Runtime},
+    contract::{
+        name::Name,
+        runtime::{Choice, Fallback, Runtime},
+    },
     diagnostic::{Code, Diagnostic},
     endpoint::{BadHeader, BadUrl, Secrets},
 };
@@ -291,12 +295,12 @@ pub fn build(
             default,
             timeout_seconds,
         } => {
-            let manner = Manner {
-                question: question.as_deref(),
+            let manner = manner(
+                question.as_deref(),
                 choices,
-                default: default.as_deref(),
-                timeout: timeout_seconds.map(|it| Duration::from_secs(it.get())),
-            };
+                default.as_ref(),
+                *timeout_seconds,
+            );
             Ok(Arc::new(Human::new(&manner, Arc::clone(people))?))
         }
         Runtime::Scripted { replies, .. } => Ok(Arc::new(Scripted::new(replies, "its definition"))),
@@ -306,6 +310,45 @@ pub fn build(
             providers: Vec::new(),
         })),
     }
+}
+
+fn manner<'a>(
+    question: Option<&'a str>,
+    choices: &'a [Choice],
+    default: Option<&'a Name>,
+    seconds: Option<NonZeroU64>,
+) -> Manner<'a> {
+    Manner {
+        question,
+        choices,
+        default: default.map(|it| it.as_str()),
+        timeout: seconds.map(|it| Duration::from_secs(it.get())),
+    }
+}
+
+/// Somebody who gives the answers of an agent. Those of a person are judged as theirs are.
+///
+/// # Errors
+/// The question's template does not compile.
+pub fn played(spec: &AgentSpec, answers: Arc<dyn Agent>) -> Result<Arc<dyn Agent>, Diagnostic> {
+    let Runtime::Human {
+        question,
+        choices,
+        default,
+        timeout_seconds,
+    } = &spec.runtime
+    else {
+        return Ok(answers);
+    };
+    let manner = manner(
+        question.as_deref(),
+        choices,
+        default.as_ref(),
+        *timeout_seconds,
+    );
+    let human = Human::new(&manner, Arc::new(Nobody));
+    let human = human.map_err(|error| error.of(spec))?;
+    Ok(Arc::new(Played { human, answers }))
 }
 
 /// A model in place of another.

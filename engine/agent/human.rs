@@ -5,14 +5,18 @@
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use serde_json::Value;
+use tokio::time::timeout;
 
 use super::{Agent, Answer, Reply, Request, build::BuildError, capped, template::Template};
 use crate::{
     accept::{self, Failure, Rejection},
     contract::runtime::{Choice, TemplateOutput},
+    prompt::cut,
     shape::Shape,
 };
 
+/// How much is shown of an answer that is not taken, in bytes.
+const MAX_SHOWN: usize = 120;
 /// The most steps it takes to render a question.
 const FUEL: u64 = 50_000_000;
 
@@ -212,8 +216,7 @@ impl Agent for Human {
             let question = question?;
             let text = match people.ask(question.clone()).await {
                 Ok(text) => text,
-                Err(Absent::Unreachable) if question.default().is_some() => by_default(&question)?,
-                Err(absent) => return Err(unanswered(&question, absent)),
+                Err(absent) => without_them(&question, absent)?,
             };
             let text = capped(text, &request)?;
             Ok(Reply {
@@ -221,6 +224,64 @@ impl Agent for Human {
                 ..Reply::default()
             })
         })
+    }
+}
+
+/// A person whose answers were written down. They are judged as if they were typed.
+pub struct Played {
+    pub human: Human,
+    pub answers: Arc<dyn Agent>,
+}
+
+impl Agent for Played {
+    fn is_timed(&self) -> bool {
+        false
+    }
+
+    fn reads_prompt(&self) -> bool {
+        self.human.reads_prompt() || self.answers.reads_prompt()
+    }
+
+    fn ask(&self, request: Request) -> Answer {
+        let question = self.human.question(&request);
+        let answer = self.answers.ask(request);
+        Box::pin(async move {
+            let question = question?;
+            let reply = match question.timeout {
+                None => answer.await?,
+                Some(limit) => match timeout(limit, answer).await {
+                    Ok(reply) => reply?,
+                    Err(_) => Reply {
+                        text: without_them(&question, Absent::Late)?,
+                        ..Reply::default()
+                    },
+                },
+            };
+            let is_value = question
+                .terms
+                .choices
+                .iter()
+                .any(|it| it.answer() == reply.text);
+            let refused = match question.hear(&reply.text) {
+                _ if is_value => return Ok(reply),
+                Heard::Answer(text) => return Ok(Reply { text, ..reply }),
+                Heard::Refused(why) => why,
+                Heard::Unfinished => "the value is not complete".to_owned(),
+            };
+            let message = format!(
+                "the answer `{}` is not taken: {refused}",
+                cut(&reply.text, MAX_SHOWN)
+            );
+            Err(Rejection::new(Failure::WrongShape, message).with_answer(&reply.text))
+        })
+    }
+}
+
+/// What is taken where they do not answer.
+fn without_them(question: &Question, absent: Absent) -> Result<String, Rejection> {
+    match absent {
+        Absent::Unreachable | Absent::Late if question.default().is_some() => by_default(question),
+        _ => Err(unanswered(question, absent)),
     }
 }
 

@@ -59,7 +59,7 @@ pub enum Runtime {
         #[serde(default = "default_tool_rounds")]
         #[schemars(range(min = 1, max = 100))]
         max_tool_rounds: u32,
-        /// More fields for the request's body, as the endpoint names them.
+        /// More fields for the request's body, as the endpoint names them. None of those that say what is asked, of which model and how long the answer may be: they have fields of their own, and budgets go by them. Only where the endpoint knows the longest answer by another name, that may stand here, in place of `max_output_tokens`.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         extra_body: BTreeMap<String, Value>,
     },
@@ -137,7 +137,7 @@ pub enum Runtime {
         /// The answers there are to choose from, by number or text. Without them, any text.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         choices: Vec<Choice>,
-        /// The answer that an empty line stands for, and that is taken with `--no-input` or where nobody can be asked. One of the choices, if there are any.
+        /// The answer that an empty line stands for, and that is taken with `--no-input`, where nobody can be asked, and when the time is up. One of the choices, if there are any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         default: Option<Name>,
         /// How long the person may take, in seconds. Without it, without end: the timeout of a batch is not for people.
@@ -194,7 +194,7 @@ pub enum Choice {
 pub struct ChoiceOfValue {
     /// What is shown.
     pub text: Name,
-    /// The answer, sent as JSON.
+    /// The answer: any value. Where a model is registered, it has to fit it.
     pub json: Value,
 }
 

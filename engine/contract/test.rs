@@ -19,7 +19,7 @@ pub struct Test {
     /// Context variables and their first values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<Name, Value>,
-    /// What agents answer, by name, in place of whoever they would ask. It goes over a recording.
+    /// What agents answer, by name, in place of whoever they would ask. It goes over a recording. What a person answers is judged as if they had typed it; one without replies is not there, so that their default is taken or the run waits.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub replies: BTreeMap<Name, Vec<ScriptedReply>>,
     /// A file made with `--record`, relative to the test's folder, that answers for everybody outside. Without an input or variables of its own, the test is given what the recorded run was.

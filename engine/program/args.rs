@@ -69,7 +69,7 @@ pub(super) enum Command {
     Retry(Retry),
     /// Ask the planner, show the plan it made or everything wrong with it, and run nothing else
     Plan(Plan),
-    /// Run a workflow's tests, `tests/*.yaml` in its folder, and ask nobody outside
+    /// Run a workflow's tests, `tests/*.yaml` in its folder: no model, remote agent, provider or person is asked, but `command` agents without replies and the workflow's own tools run as ever
     Test(Test),
     /// Print or write the JSON Schemas of all files, for editors
     Schema(Schema),

@@ -184,12 +184,14 @@ fn prepare(
     }
     for (agent, replies) in &test.replies {
         let at = || part.key_at(&pointer("/replies", agent));
-        match workflow.agents.contains_key(&**agent) {
-            true => {
-                let scripted = Scripted::new(replies, at());
-                agents.insert(agent.to_string(), Arc::new(scripted));
-            }
-            false => {
+        match workflow.agents.get(&**agent) {
+            Some(spec) => match build::played(spec, Arc::new(Scripted::new(replies, at()))) {
+                Ok(played) => {
+                    agents.insert(agent.to_string(), played);
+                }
+                Err(fault) => faults.push(fault),
+            },
+            None => {
                 let message = format!("`{}` has no agent `{agent}`", workflow.name);
                 let names = workflow.agents.keys().map(|it| it.to_string());
                 let fault = Diagnostic::error(Code::UnknownAgent, message).at(at());
@@ -201,7 +203,11 @@ fn prepare(
     for spec in workflow.agents.values() {
         let is_local = matches!(
             spec.runtime,
-            Runtime::Template { .. } | Runtime::Scripted { .. } | Runtime::Command { .. }
+            Runtime::Template { .. }
+                | Runtime::Scripted { .. }
+                | Runtime::Command { .. }
+                // There is nobody: the default is taken, or the run waits.
+                | Runtime::Human { .. }
         );
         if !is_local {
             let silent = || Arc::new(Scripted::new(&[], part.key_at("/replies"))) as Arc<dyn Agent>;

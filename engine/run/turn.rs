@@ -207,6 +207,13 @@ impl Run<'_> {
     fn read(&self, agent: &str, text: &str, hear: Hear<'_>) -> Result<Said, Rejection> {
         let spec = &self.workflow.agents[agent];
         let shape = spec.shape.as_deref();
+        if let Some(value) = spec.chosen(text).filter(|_| shape.is_none()) {
+            return Ok(Said {
+                value: value.clone(),
+                dropped: Vec::new(),
+                read: None,
+            });
+        }
         let said = match spec.reads {
             Reads::Model => accept::turn(text, shape)?,
             Reads::Plan => accept::json(text)?,

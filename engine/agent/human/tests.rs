@@ -11,17 +11,19 @@ use crate::{contract::structured_outputs::StructuredOutputs, shape};
 #[derive(Default)]
 struct Person {
     typed: Option<&'static str>,
+    is_late: bool,
     was_asked: Mutex<Vec<Question>>,
 }
 
 impl People for Person {
     fn ask(&self, question: Question) -> Asked {
-        let typed = self.typed;
+        let (typed, is_late) = (self.typed, self.is_late);
         let heard = typed.map(|it| question.hear(it));
         self.was_asked.lock().unwrap().push(question);
         Box::pin(async move {
             match heard {
                 Some(Heard::Answer(answer)) => Ok(answer),
+                _ if is_late => Err(Absent::Late),
                 _ => Err(Absent::Unreachable),
             }
         })
@@ -173,5 +175,22 @@ async fn where_nobody_can_be_asked_there_is_the_default_or_no_answer_yet() {
     assert_eq!(
         absent(None, task()).await,
         "unattended: `Worker` has to answer for task `b`, and nobody can be asked here"
+    );
+}
+
+#[tokio::test]
+async fn whoever_is_late_is_taken_to_say_the_default() {
+    let late = async |default| {
+        let person = Arc::new(Person {
+            is_late: true,
+            ..Person::default()
+        });
+        let human = Human::new(&Manner { default, ..PLAIN }, person).unwrap();
+        show(&human.ask(question()).await)
+    };
+    assert_eq!(late(Some("so be it")).await, "so be it");
+    assert_eq!(
+        late(None).await,
+        "timeout: `Worker` has to answer, and has not in time"
     );
 }

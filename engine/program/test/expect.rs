@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{
     contract::test::{Expected, ExpectedFile},
     prompt::cut,
-    run::Ending,
+    run::{Ending, Status},
 };
 
 /// How much is shown of a value.
@@ -24,6 +24,12 @@ pub(super) fn faults(expected: &Expected, ending: &Ending, artifacts: &Path) -> 
         faults.push(format!(
             "the run is {wanted} in the test, and {status} in fact{because}{reason}"
         ));
+        if ending.status == Status::Waiting {
+            faults.push(
+                "  write what they answer under `replies` of the test: `NAME: [{text: ...}]`"
+                    .to_owned(),
+            );
+        }
         faults.extend(ending.faults.iter().map(|it| format!("  {}", it.message)));
     }
     if let Some(part) = expected
