@@ -146,6 +146,9 @@ def fitted(hint, value):
         hint = typing.get_args(hint)[0]
     if hasattr(hint, "model_validate"):
         return hint.model_validate(value)
+    if hint is int and isinstance(value, float) and value.is_integer():
+        # JSON has one kind of number: 3.0 is an integer.
+        return int(value)
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
         return hint(value)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint) and isinstance(value, dict):

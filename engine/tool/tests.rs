@@ -192,7 +192,7 @@ impl World {
 async fn functions_are_called_by_name_with_what_fits_them() {
     let calls = [
         ("add", r#"{"a": 1}"#),
-        ("add", r#"{"a": 1, "b": 5}"#),
+        ("add", r#"{"a": 1.0, "b": 5}"#),
         ("add", r#"{"a": "x"}"#),
         ("add", r#"{}"#),
         ("add", r#"{"a": 1, "c": 1}"#),
@@ -234,7 +234,7 @@ async fn functions_are_called_by_name_with_what_fits_them() {
     }
     expect![[r#"
         add {"a": 1}: 3
-        add {"a": 1, "b": 5}: 6
+        add {"a": 1.0, "b": 5}: 6
         add {"a": "x"}: error: the arguments of `add` do not fit: /a: "x" is not of type "integer"
         add {}: error: the arguments of `add` do not fit: "a" is a required property
         add {"a": 1, "c": 1}: error: the arguments of `add` do not fit: Additional properties are not allowed ('c' was unexpected)

@@ -36,7 +36,7 @@ fn message(answer: &Value, secrets: &Secrets) -> Result<Heard, Rejection> {
             None => Rejection::new(Failure::Empty, "the endpoint's answer has no choices"),
         });
     };
-    let text = content(choice);
+    let text = text(choice.pointer("/message/content"));
     if let Some(reason) = choice.pointer("/message/refusal").and_then(Value::as_str) {
         return Err(refusal(reason, secrets));
     }
@@ -78,8 +78,8 @@ pub(super) fn empty() -> Rejection {
 }
 
 /// A text, or texts in parts.
-fn content(choice: &Value) -> String {
-    match choice.pointer("/message/content") {
+pub(super) fn text(content: Option<&Value>) -> String {
+    match content {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Array(parts)) => {
             let texts = parts.iter().filter_map(|it| it.get("text")?.as_str());
@@ -95,7 +95,11 @@ pub(super) fn thought(message: Option<&Value>) -> usize {
     let said = ["role", "content", "refusal"];
     let others = fields.filter(|(name, _)| !said.contains(&name.as_str()));
     let lengths = others.filter_map(|(_, it)| it.as_str().map(str::len));
-    lengths.max().unwrap_or(0)
+    // Mistral's models think in parts of the content.
+    let parts = message.and_then(|it| it["content"].as_array());
+    let parts = parts.into_iter().flatten();
+    let thoughts = parts.filter_map(|it| Some(it.get("thinking")?.to_string().len()));
+    lengths.max().unwrap_or(0) + thoughts.sum::<usize>()
 }
 
 fn calls(choice: &Value) -> Vec<Wanted> {

@@ -94,6 +94,8 @@ impl tower::Service<HttpRequestFactory> for Once {
 #[derive(Debug)]
 pub(in crate::agent) struct HttpFailure {
     status: u16,
+    /// Whether that was said.
+    has_status: bool,
     failure: Failure,
     retry_after: Option<Duration>,
     said: String,
@@ -108,6 +110,7 @@ impl HttpFailure {
         let said = said.next().unwrap_or_default().trim().to_owned();
         HttpFailure {
             status,
+            has_status: true,
             failure: meaning::of(status, body, &said),
             retry_after: later::in_body(body, &said),
             said,
@@ -119,13 +122,19 @@ impl HttpFailure {
         let code = error.get("code").and_then(Value::as_u64);
         let status = code.and_then(|it| u16::try_from(it).ok());
         let status = status.filter(|it| (400..600).contains(it));
-        HttpFailure::new(status.unwrap_or(502), body)
+        HttpFailure {
+            has_status: status.is_some(),
+            ..HttpFailure::new(status.unwrap_or(502), body)
+        }
     }
 
     /// What it means for the attempt.
     pub(in crate::agent) fn rejection(&self, secrets: &Secrets) -> Rejection {
         let said = secrets.hide(&self.said);
-        let mut message = format!("the endpoint answered with status {}", self.status);
+        let mut message = match self.has_status {
+            true => format!("the endpoint answered with status {}", self.status),
+            false => "the endpoint answered with an error".to_owned(),
+        };
         if !said.is_empty() {
             message.push_str(&format!(": {}", cut(&said, MAX_SAID)));
         }

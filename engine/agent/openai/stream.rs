@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** what ended before it said so is no answer.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 use async_openai::error::OpenAIError;
 use reqwest::Response;
@@ -44,7 +44,7 @@ pub(super) async fn whole(
                 .map_err(|it| broken(Stopped(it)))?;
         }
         let length = pieces.length().max(pieces.items_length);
-        if length.max(line.len()) > limit {
+        if length.max(line.len()).max(pieces.begun.len()) > limit {
             return Err(broken(TooLong(limit)));
         }
     }
@@ -66,6 +66,8 @@ struct Piece {
 #[derive(Default)]
 struct Pieces {
     halves: Halves,
+    /// The lines of an event that is no JSON before its last one.
+    begun: Vec<u8>,
     content: String,
     refusal: String,
     calls: Vec<Piece>,
@@ -90,30 +92,49 @@ struct Pieces {
 impl Pieces {
     /// Takes one line of the stream. Names of events and comments say nothing.
     fn hear(&mut self, line: &[u8]) -> Result<(), OpenAIError> {
+        let no_json = |error| {
+            let message = format!("a piece of the endpoint's stream is not JSON: {error}");
+            broken(Broken(message))
+        };
+        if line.trim_ascii().is_empty() && !self.begun.is_empty() {
+            let data = mem::take(&mut self.begun);
+            let event = self.halves.parse(&data).map_err(no_json)?;
+            self.hear_event(event, data.len());
+            return Ok(());
+        }
         let Some(data) = line.strip_prefix(b"data:").map(<[u8]>::trim_ascii) else {
             return Ok(());
         };
         match data {
             _ if self.is_done => return Ok(()),
             b"" => return Ok(()),
+            _ if !self.begun.is_empty() => {
+                self.begun.push(b'\n');
+                self.begun.extend_from_slice(data);
+                return Ok(());
+            }
             b"[DONE]" => {
                 self.is_done = true;
                 return Ok(());
             }
             _ => (),
         }
-        let mut event = self.halves.parse(data).map_err(|error| {
-            broken(Broken(format!(
-                "a piece of the endpoint's stream is not JSON: {error}"
-            )))
-        })?;
-        if self.hear_response(&mut event, data.len()) {
-            return Ok(());
+        match self.halves.parse(data) {
+            Ok(event) => self.hear_event(event, data.len()),
+            Err(error) if error.is_eof() => self.begun.extend_from_slice(data),
+            Err(error) => return Err(no_json(error)),
+        }
+        Ok(())
+    }
+
+    fn hear_event(&mut self, mut event: Value, length: usize) {
+        if self.hear_response(&mut event, length) {
+            return;
         }
         if let Some(error) = event.get_mut("error").filter(|it| !it.is_null()) {
             self.is_done = true;
             self.error = Some(error.take());
-            return Ok(());
+            return;
         }
         let usage = event.get_mut("usage").filter(|it| !it.is_null());
         let usage = usage.map(Value::take);
@@ -122,8 +143,8 @@ impl Pieces {
         self.has_begun |= choices.is_some();
         for choice in choices.into_iter().flatten().filter(is_first) {
             let text = |path| choice.pointer(path).and_then(Value::as_str);
-            let content = text("/delta/content").unwrap_or_default();
-            self.halves.push(&mut self.content, content);
+            let content = answer::text(choice.pointer("/delta/content"));
+            self.halves.push(&mut self.content, &content);
             let refusal = text("/delta/refusal").unwrap_or_default();
             self.halves.push(&mut self.refusal, refusal);
             let calls = choice.pointer("/delta/tool_calls");
@@ -139,7 +160,6 @@ impl Pieces {
             self.has_begun = true;
             self.length_at_usage = self.length();
         }
-        Ok(())
     }
 
     /// Takes an event of the responses API, if it is one. The last one holds the whole.

@@ -178,7 +178,14 @@ async fn talk(models: &[Model], request: &Request, used: &mut Usage) -> Result<R
         };
         let Some(bench) = bench.as_mut().filter(|_| !heard.calls.is_empty()) else {
             if heard.text.trim().is_empty() {
-                return Err(answer::empty());
+                return Err(match heard.calls.is_empty() {
+                    true => answer::empty(),
+                    false => {
+                        let message =
+                            "the model called a tool, but it is offered none, and it said nothing";
+                        Rejection::new(Failure::Empty, message)
+                    }
+                });
             }
             return Ok(Reply {
                 text: capped(heard.text, request)?,

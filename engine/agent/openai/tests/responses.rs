@@ -91,7 +91,7 @@ async fn answers() {
     failed["error"] = json!({ "code": "rate_limit_exceeded", "message": "slow" });
     check(
         ok(&failed),
-        expect!["rate_limited: the endpoint answered with status 502: slow 7/2"],
+        expect!["rate_limited: the endpoint answered with an error: slow 7/2"],
     )
     .await;
 }
@@ -124,7 +124,7 @@ async fn streams() {
     let error = json!({ "type": "error", "code": "rate_limit_exceeded", "message": "slow" });
     check(
         streamed(&[error]),
-        expect!["rate_limited: the endpoint answered with status 502: slow 0/0"],
+        expect!["rate_limited: the endpoint answered with an error: slow 0/0"],
     )
     .await;
 }

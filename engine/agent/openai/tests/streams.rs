@@ -80,6 +80,19 @@ async fn streams() {
     for (pieces, expected) in cases {
         check(streamed(pieces), expected).await;
     }
+    // Texts in parts, what was thought beside them, and an event of several lines.
+    let parts = r#"{"choices": [{"delta": {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "hel"}]}}]}"#;
+    let lines = "{\"choices\": [\ndata: {\"delta\": {\"content\":\ndata:\ndata: \"lo\"}}]}";
+    check(
+        streamed(&[parts, lines, "[DONE]"]),
+        expect!["hello Usage { input_tokens: 0, output_tokens: 0 }"],
+    )
+    .await;
+    check(
+        streamed(&["{\"choices\": [\ndata: ]", "[DONE]"]),
+        expect!["connection: a piece of the endpoint's stream is not JSON: EOF while parsing an object at line 2 column 1"],
+    )
+    .await;
     // A character that was cut in two, and half of one.
     let halves = |text: &str| format!(r#"{{"choices": [{{"delta": {{"content": "{text}"}}}}]}}"#);
     check(

@@ -204,7 +204,7 @@ async fn calls_without_end_are_ended() {
         vec![again()],
         &[],
         expect![[r#"
-            empty: the model's answer is empty Usage { input_tokens: 10, output_tokens: 1, cached_input_tokens: 0, cost: None, cu: None, estimated: false, cu_estimated: false }
+            empty: the model called a tool, but it is offered none, and it said nothing Usage { input_tokens: 10, output_tokens: 1, cached_input_tokens: 0, cost: None, cu: None, estimated: false, cu_estimated: false }
         "#]],
     )
     .await;
