@@ -264,6 +264,9 @@ pub(super) struct Resume {
     /// What becomes of attempts that were under way: made again, or a reason not to resume
     #[arg(long, value_enum, default_value_t = InFlight::Retry, value_name = "WHAT")]
     pub(super) in_flight: InFlight,
+    /// For a run of `dag`: a file as a workflow's `acmp.yaml`, to be used this time instead of the one that the run began with
+    #[arg(long, visible_alias = "providers", value_name = "FILE")]
+    pub(super) acmp: Option<PathBuf>,
     #[command(flatten)]
     pub(super) session: Session,
     #[command(flatten)]
@@ -283,6 +286,9 @@ pub(super) struct Retry {
     /// Go on although files of the workflow have changed: what is done stays as it was done with the old files
     #[arg(long)]
     pub(super) force: bool,
+    /// For a run of `dag`: a file as a workflow's `acmp.yaml`, to be used this time instead of the one that the run began with
+    #[arg(long, visible_alias = "providers", value_name = "FILE")]
+    pub(super) acmp: Option<PathBuf>,
     #[command(flatten)]
     pub(super) session: Session,
     #[command(flatten)]

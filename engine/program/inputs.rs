@@ -79,6 +79,20 @@ impl Inputs {
         }
     }
 
+    /// Takes another file in place of the one that stands in for a workflow's `acmp.yaml`.
+    ///
+    /// # Errors
+    /// It cannot be read, or the run was given no DAG.
+    pub(super) fn take_acmp(&mut self, file: &Path, run: &str) -> Result<(), Diagnostic> {
+        let Some(dag) = &mut self.dag else {
+            let message = format!("run `{run}` was not begun by `mozaiks-run dag`");
+            let help = "the providers of a workflow stand in its `acmp.yaml`";
+            return Err(Diagnostic::error(Code::BadInput, message).help(help));
+        };
+        dag.acmp = Some(PlanFile::read(file, "file of `--acmp`")?);
+        Ok(())
+    }
+
     /// What a recorded run was given; nothing where that cannot be read.
     pub(super) fn recorded(replay: &Replay) -> Inputs {
         serde_json::from_value(replay.head().given.clone()).unwrap_or_default()

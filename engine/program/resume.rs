@@ -1,6 +1,6 @@
 //! `mozaiks-run resume`: goes on with a run where its last session stopped.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use super::{
     Faults,
@@ -38,6 +38,7 @@ pub(super) fn resume(args: &args::Resume) -> anyhow::Result<u8> {
             run,
             first: None,
             force: args.force,
+            acmp: args.acmp.clone(),
             in_flight: args.in_flight,
         },
         (&project, journal),
@@ -51,6 +52,8 @@ pub(super) struct GoOn {
     /// What is written down before anything else.
     pub(super) first: Option<Entry>,
     pub(super) force: bool,
+    /// What stands in for the `acmp.yaml` of a DAG that was given.
+    pub(super) acmp: Option<PathBuf>,
     pub(super) in_flight: InFlight,
 }
 
@@ -64,7 +67,12 @@ pub(super) fn go_on(
     let folder = session::folder_of(project, &run.id);
     std::fs::create_dir_all(&folder)?;
     let lock = session::lock(&folder)?;
-    let header: Header = serde_json::from_str(&journal.header(&run.id)?)?;
+    let mut header: Header = serde_json::from_str(&journal.header(&run.id)?)?;
+    if let Some(acmp) = &how.acmp
+        && let Err(fault) = header.inputs.take_acmp(acmp, &run.id)
+    {
+        return refuse(&[fault], common);
+    }
     let found = workflow_of(project, &run.workflow, &header.inputs);
     let (bundle, mut workflow, _) = match found {
         Ok(found) => found,

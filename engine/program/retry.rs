@@ -42,6 +42,7 @@ pub(super) fn retry(args: &args::Retry) -> anyhow::Result<u8> {
         run,
         first: Some(first),
         force: args.force,
+        acmp: args.acmp.clone(),
         in_flight: InFlight::Retry,
     };
     go_on(how, (&project, journal), (&args.session, &args.common))

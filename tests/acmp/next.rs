@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Carrier::Stdio, Peer, ask, heard, one};
+use super::{Carrier::Stdio, Peer, ask, heard, one, read};
 use crate::harness::Project;
 
 #[test]
@@ -71,6 +71,25 @@ fn another_attempt_is_made_by_the_next_provider_where_one_failed() {
         let (exit, invoked) = asked_of(hows, more, &retried(retries));
         assert_eq!((exit, &*invoked), (code, asked), "{hows:?} {retries}");
     }
+}
+
+#[test]
+fn a_run_of_a_dag_may_go_on_with_other_providers() {
+    let project = Project::new();
+    assert_eq!(ask(&project, &["internal"], &json!({})).code, 1);
+    let run = read(&project.run(&["runs", "--json"]).stdout)[0]["run"].clone();
+    let run = run.as_str().expect("it is there");
+    // What it began with is what counts, until somebody says otherwise.
+    let endpoint = Peer::start(&project, "good", Stdio).endpoint.clone();
+    let acmp = json!({ "providers": [{ "name": "good", "endpoint": endpoint, "capabilities": ["echo"] }] });
+    project.write("acmp.json", acmp.to_string());
+    assert_eq!(project.run(&["retry", run]).code, 1);
+    let ran = project.run(&["retry", run, "--providers", "acmp.json"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let invoked = ["internal", "good"].map(|how| heard(&project, how, "acmp/invoke").len());
+    assert_eq!(invoked, [2, 1]);
+    let none = project.run(&["retry", run, "--acmp", "none.json"]);
+    assert_eq!(none.code, 2, "{}", none.stderr);
 }
 
 #[test]
