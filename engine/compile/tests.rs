@@ -191,6 +191,33 @@ fn the_name_of_a_workflow_is_that_of_its_folder() {
 }
 
 #[test]
+fn an_outcome_is_acted_on_and_means_something() {
+    check(
+        "
+=== agents
+agents: [{name: A, runtime: {kind: scripted, replies: ['{}']}}]
+=== context_variables
+definitions: {verdict: {}, tries: {}}
+=== orchestrator
+initial_agent: A
+=== tools
+tools:
+  - {agent: A, file: f.py, function: f, auto_tool_call: true, outcome: {context_key: verdict, attempts_key: tries, values: [good, poor], error_value: unchecked, retry_on: [poor, unchecked]}}
+  - {agent: A, file: f.py, function: g, auto_tool_call: true, outcome: {context_key: input, attempts_key: trys, values: [good, poor], error_value: unchecked, retry_on: [por]}}
+  - {agent: A, file: f.py, function: h, outcome: {context_key: verdict, attempts_key: current_task, values: [good], error_value: good}}
+",
+        nothing,
+        expect![[r#"
+            error MZ204 tools:3:86 only the engine writes the variable `input`
+            error MZ304 tools:3:107 the variable `trys` is not declared
+            error MZ204 tools:3:170 `por` is no outcome of this tool (poor?)
+            warning MZ208 tools:4:50 an `outcome` is accepted but not acted on without `auto_tool_call: true`: what a model calls tells the model alone
+            error MZ204 tools:4:87 only the engine writes the variable `current_task`
+        "#]],
+    );
+}
+
+#[test]
 fn tools_belong_to_agents() {
     check(
         &format!(

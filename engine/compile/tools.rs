@@ -134,6 +134,7 @@ impl Compiler<'_> {
         for (ix, tool) in part.value.tools.iter().enumerate() {
             let at = format!("/tools/{ix}");
             self.tools_agents(&tool.agent, &at, part);
+            self.outcome(tool, &at, part, &tools.reserved);
             let does = self.does(tool, &at, part);
             let (Some(does), Some(name)) = (does, tool.called()) else {
                 continue;
@@ -165,6 +166,45 @@ impl Compiler<'_> {
                 AgentOrAgents::Several(_) => format!("{at}/agent/{ix}"),
             };
             self.expect_agent(&part.source, &at, agent);
+        }
+    }
+
+    /// What is to come of a tool's result.
+    fn outcome(
+        &mut self,
+        tool: &Tool,
+        at: &str,
+        part: &Part<Written>,
+        reserved: &BTreeSet<String>,
+    ) {
+        let Some(terms) = &tool.outcome else { return };
+        let place = |key: &str| part.at(&format!("{at}/outcome{key}"));
+        if !tool.auto_tool_call {
+            let message = "an `outcome` is accepted but not acted on without `auto_tool_call: true`: what a model calls tells the model alone";
+            self.push(Diagnostic::warning(Code::NotActedOn, message).at(place("")));
+        }
+        let keys = [
+            ("/context_key", &terms.context_key),
+            ("/attempts_key", &terms.attempts_key),
+        ];
+        for (key, variable) in keys {
+            match reserved.contains(variable.as_str()) || variable.as_str() == "input" {
+                true => {
+                    let message = format!("only the engine writes the variable `{variable}`");
+                    self.push(Diagnostic::error(Code::NotAllowed, message).at(place(key)));
+                }
+                false => self.expect_variable(variable, place(key)),
+            }
+        }
+        let known: Vec<&str> = terms.values.iter().map(|it| it.as_str()).collect();
+        for (ix, outcome) in terms.retry_on.iter().enumerate() {
+            if known.contains(&outcome.as_str()) || *outcome == terms.error_value {
+                continue;
+            }
+            let message = format!("`{outcome}` is no outcome of this tool");
+            let fault = Diagnostic::error(Code::NotAllowed, message);
+            let fault = fault.at(place(&format!("/retry_on/{ix}")));
+            self.push(fault.found(outcome.as_str()).allowed(known.clone()));
         }
     }
 
