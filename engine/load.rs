@@ -179,11 +179,15 @@ pub fn load(project: &Project, name: &str) -> (Option<Bundle>, Vec<Diagnostic>) 
     let ui_config = reader.part::<UiConfig>(FileKind::UiConfig);
     let shared_providers = project.root.join("providers.yaml");
     let shared_providers = reader.read::<Providers>(FileKind::Providers, &shared_providers);
-    if matches!((&task_batches, &agents), (Ok(None), Ok(None))) {
+    // The tasks of a DAG may all be carried out by others.
+    if matches!(
+        (&task_batches, &agents, &task_dag),
+        (Ok(None), Ok(None), Ok(None))
+    ) {
         let message = format!(
-            "`{name}` has neither `agents.yaml` nor `extended_orchestration/task_batches.yaml`"
+            "`{name}` has neither `agents.yaml` nor `task_batches.yaml` or `task_dag.yaml` in `extended_orchestration`"
         );
-        let help = "the smallest workflow has these two files: see `mozaiks-run init --help`";
+        let help = "the smallest workflow has `agents.yaml` and `extended_orchestration/task_batches.yaml`: see `mozaiks-run init --help`; one of a DAG has `extended_orchestration/task_dag.yaml`, and `agents.yaml` or providers in `acmp.yaml`";
         reader
             .diagnostics
             .push(Diagnostic::error(Code::NoWorkflow, message).help(help));
@@ -352,7 +356,25 @@ impl Reader<'_> {
     fn part<T: DeserializeOwned>(&mut self, kind: FileKind) -> Result<Option<Part<T>>, Noted> {
         let path = kind.path().expect("a part of a bundle has a path");
         let path = self.folder.join(path);
-        self.read(kind, &path)
+        let part = self.read(kind, &path);
+        if matches!(part, Ok(None)) {
+            self.misplaced(&path);
+        }
+        part
+    }
+
+    /// Warns of a file that lies in the wrong one of a workflow's two folders.
+    fn misplaced(&mut self, path: &Path) {
+        let name = path.file_name().unwrap_or_default();
+        let folders = [self.folder, &self.folder.join("extended_orchestration")];
+        let mut others = folders.map(|it| it.join(name)).into_iter();
+        if let Some(elsewhere) = others.find(|it| it != path && it.is_file()) {
+            let [lies, belongs] = [&*elsewhere, path].map(|it| self.project.shown(it));
+            let message = format!("`{lies}` is not read where it lies");
+            let warning = Diagnostic::warning(Code::NotActedOn, message);
+            self.diagnostics
+                .push(warning.help(format!("move it to `{belongs}`")));
+        }
     }
 
     /// A DAG may come from another program, so it may be JSON as well.
@@ -365,6 +387,10 @@ impl Reader<'_> {
                 let message = "this workflow has its DAG twice, as YAML and as JSON";
                 let at = yaml.place("");
                 self.note(Diagnostic::error(Code::DuplicateName, message).at(at))
+            }
+            (None, None) => {
+                self.misplaced(&path);
+                Ok(None)
             }
             (yaml, json) => Ok(yaml.or(json)),
         }

@@ -1,9 +1,11 @@
 //! Files of providers: what can be known to be wrong before anybody is asked.
 
+use std::fs;
+
 use expect_test::expect;
 use serde_json::json;
 
-use super::one;
+use super::{Carrier::Stdio, Peer, one, read};
 use crate::harness::Project;
 
 #[test]
@@ -69,4 +71,38 @@ fn what_is_wrong_with_providers_is_known_before_they_are_asked() {
 
         exit 0
     "#]].assert_eq(&told.concat());
+}
+
+#[test]
+fn a_dag_may_be_carried_out_by_providers_alone_and_a_file_in_the_wrong_folder_is_told_of() {
+    let project = Project::new();
+    let endpoint = Peer::start(&project, "good", Stdio).endpoint.clone();
+    let acmp = json!({ "providers": [{ "name": "good", "endpoint": endpoint, "capabilities": ["echo"] }] });
+    project.write(
+        "workflows/W/extended_orchestration/task_dag.yaml",
+        one(&json!({})),
+    );
+    project.write(
+        "workflows/W/extended_orchestration/acmp.yaml",
+        acmp.to_string(),
+    );
+    let checked = project.run(&["check", "W"]);
+    assert_eq!(checked.code, 2, "{}", checked.stderr);
+    for wanted in [
+        "warning[MZ208]: `workflows/W/extended_orchestration/acmp.yaml` is not read where it lies",
+        "move it to `workflows/W/acmp.yaml`",
+        "error[MZ416]: nobody who may be asked serves the capability `echo`",
+    ] {
+        assert!(
+            checked.stderr.contains(wanted),
+            "{wanted}: {}",
+            checked.stderr
+        );
+    }
+    fs::remove_file(project.path("workflows/W/extended_orchestration/acmp.yaml"))
+        .expect("it is there");
+    project.write("workflows/W/acmp.yaml", acmp.to_string());
+    let ran = project.run(&["W", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(read(&ran.stdout)["answer"]["data"]["said"], "hello");
 }
