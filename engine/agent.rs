@@ -53,6 +53,8 @@ pub struct Request {
     pub streams: Streams,
     /// Who failed it before, of several that could be asked: they come after the others, the last one last.
     pub failed: Vec<Arc<str>>,
+    /// Whether what its task may cost was reserved, once.
+    pub is_budgeted: bool,
     /// What the answer has to fit.
     pub shape: Option<Arc<Shape>>,
     /// What its model may call meanwhile.

@@ -155,7 +155,9 @@ impl Inquiry {
                 Err(failed) => {
                     self.bill.failed(&failed);
                     last = Some(self.by(refused(&failed)));
-                    if !another_may(&failed) {
+                    // What is reserved is enough for one.
+                    let is_spent = self.request.is_budgeted && self.bill.has_taken();
+                    if !another_may(&failed) || is_spent {
                         break;
                     }
                 }

@@ -43,6 +43,7 @@ pub(super) fn question() -> Request {
         invocation: None,
         streams: Streams::default(),
         failed: Vec::new(),
+        is_budgeted: false,
         shape: None,
         tools: None,
         timeout: std::time::Duration::from_secs(600),

@@ -177,6 +177,7 @@ impl Task {
             invocation: None,
             streams: Streams::default(),
             failed: Vec::new(),
+            is_budgeted: false,
             shape: served.spec.shape.clone(),
             tools: self.toolbox(provider, served),
             timeout: provider.limits.timeout,

@@ -91,6 +91,7 @@ impl Performance<'_> {
             invocation,
             streams: Streams::default(),
             failed: self.fates[ix.at()].failed.clone(),
+            is_budgeted: false,
             leave: Leave::default(),
             witness: self.ear.witness((ix, attempt)),
             max_output_bytes: self.max_output_bytes,

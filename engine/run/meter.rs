@@ -114,6 +114,7 @@ impl Meter {
         let waited = Arc::new(Waited::default());
         if self.ways.is_empty() {
             let given = self.give(&request).await?;
+            request.is_budgeted = given.is_some();
             let answer = in_time(agent, request, &waited).await;
             let usage = answer.as_ref().map_or_else(|it| it.usage, |it| it.usage);
             given.into_iter().for_each(|it| it.ended(usage));

@@ -84,6 +84,7 @@ impl Run<'_> {
                 invocation: None,
                 streams: Streams::default(),
                 failed: failed.clone(),
+                is_budgeted: false,
                 shape: spec.shape.clone(),
                 tools: self.tools.toolbox(agent, self.given(agent)),
                 timeout: Duration::from_secs(limits.turn_timeout_seconds),

@@ -74,6 +74,19 @@ fn another_attempt_is_made_by_the_next_provider_where_one_failed() {
 }
 
 #[test]
+fn what_is_reserved_for_an_attempt_is_enough_for_one_provider() {
+    let none = json!({});
+    let asked = |ceiling: &'static str| {
+        let options = ["--retry-limit", "1", "--max-price-cu", ceiling];
+        let (code, asked) = asked_of(&["nonsense", "good"], &none, &options);
+        (code, asked[0], asked[1])
+    };
+    // The first may have taken 0.01, so that another 0.01 is not left.
+    assert_eq!(asked("0.015"), (4, 1, 0));
+    assert_eq!(asked("0.02"), (0, 1, 1));
+}
+
+#[test]
 fn a_run_of_a_dag_may_go_on_with_other_providers() {
     let project = Project::new();
     assert_eq!(ask(&project, &["internal"], &json!({})).code, 1);

@@ -354,6 +354,7 @@ async fn attempt(view: View, task: usize) -> bool {
         invocation: None,
         streams: Streams::default(),
         failed: Vec::new(),
+        is_budgeted: false,
         shape: None,
         tools: None,
         timeout: Duration::from_secs(600),

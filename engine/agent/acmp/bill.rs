@@ -78,6 +78,11 @@ impl Bill {
         }
     }
 
+    /// Whether anybody took anything, or may have.
+    pub(super) fn has_taken(&self) -> bool {
+        self.taken.cu.is_some_and(|it| it > Cost::default())
+    }
+
     pub(super) fn ended(&mut self) -> Usage {
         if self.course.is_given() {
             self.may_have_taken();

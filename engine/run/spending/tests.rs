@@ -62,6 +62,7 @@ fn question(seconds: u32) -> Request {
         invocation: None,
         streams: Streams::default(),
         failed: Vec::new(),
+        is_budgeted: false,
         shape: None,
         tools: None,
         timeout: SECOND * seconds,
