@@ -191,11 +191,15 @@ impl Compiler<'_> {
 
     /// Notes a variable that `context_variables.yaml` does not declare. Without that file nothing has to be.
     pub(super) fn expect_variable(&mut self, name: &str, at: Place) {
-        let Some(part) = &self.bundle.context_variables else {
-            return;
-        };
+        let fault = self.undeclared(name, at);
+        fault.into_iter().for_each(|it| self.push(it));
+    }
+
+    /// What is wrong with naming a variable, if it is not declared.
+    pub(super) fn undeclared(&self, name: &str, at: Place) -> Option<Diagnostic> {
+        let part = self.bundle.context_variables.as_ref()?;
         if name == "input" || part.value.definitions.contains_key(name) {
-            return;
+            return None;
         }
         let names: Vec<String> = part.value.definitions.keys().map(Name::to_string).collect();
         let message = format!("the variable `{name}` is not declared");
@@ -207,7 +211,7 @@ impl Compiler<'_> {
             },
             None => diagnostic,
         };
-        self.push(diagnostic.help("declare it under `definitions` of `context_variables.yaml`"));
+        Some(diagnostic.help("declare it under `definitions` of `context_variables.yaml`"))
     }
 
     fn sees(&self, name: &str, batches: &[Batch]) -> Sees {

@@ -209,7 +209,7 @@ tools:
         nothing,
         expect![[r#"
             error MZ204 tools:3:86 only the engine writes the variable `input`
-            error MZ304 tools:3:107 the variable `trys` is not declared
+            warning MZ304 tools:3:107 the variable `trys` is not declared
             error MZ204 tools:3:170 `por` is no outcome of this tool (poor?)
             warning MZ208 tools:4:50 an `outcome` is accepted but not acted on without `auto_tool_call: true`: what a model calls tells the model alone
             error MZ204 tools:4:87 only the engine writes the variable `current_task`

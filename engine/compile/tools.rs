@@ -15,7 +15,7 @@ use crate::{
             Tools as Written,
         },
     },
-    diagnostic::{Code, Diagnostic, Place},
+    diagnostic::{Code, Diagnostic, Place, Severity},
     load::Part,
 };
 
@@ -193,7 +193,13 @@ impl Compiler<'_> {
                     let message = format!("only the engine writes the variable `{variable}`");
                     self.push(Diagnostic::error(Code::NotAllowed, message).at(place(key)));
                 }
-                false => self.expect_variable(variable, place(key)),
+                // It is set all the same, for those who are not held to a list.
+                false => {
+                    let severity = Severity::Warning;
+                    let fault = self.undeclared(variable, place(key));
+                    let fault = fault.map(|it| Diagnostic { severity, ..it });
+                    fault.into_iter().for_each(|it| self.push(it));
+                }
             }
         }
         let known: Vec<&str> = terms.values.iter().map(|it| it.as_str()).collect();
