@@ -35,6 +35,7 @@ use crate::{
 mod agents;
 mod batches;
 mod dag;
+mod idle;
 mod keys;
 mod pieces;
 pub mod providers;
@@ -218,6 +219,7 @@ pub fn compile(bundle: &Bundle) -> (Option<Workflow>, Vec<Diagnostic>) {
     compiler.reach(&first, &transitions, &batches);
     compiler.pieces(&agents, &batches, &shapes);
     let tools = compiler.tools(&batches);
+    compiler.idle(&agents);
     let providers = compiler.providers();
     compiler.prices(&agents, &batches, &providers);
 

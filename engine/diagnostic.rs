@@ -186,6 +186,11 @@ pub fn keep_first(diagnostics: &mut Vec<Diagnostic>, most: usize) {
     }
 }
 
+/// Whether two words differ in one letter at most, or in the order of two.
+pub fn is_slip(one: &str, other: &str) -> bool {
+    strsim::damerau_levenshtein(one, other) <= 1
+}
+
 /// The candidate that `found` was most likely meant to be, if one is near enough to say so.
 pub fn closest<'a, S: AsRef<str>>(found: &str, candidates: &'a [S]) -> Option<&'a str> {
     let folded = found.to_lowercase();

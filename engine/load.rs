@@ -33,6 +33,8 @@ use crate::{
     source::{self, Source},
 };
 
+mod misnamed;
+
 /// Where workflows lie.
 #[derive(Debug, Clone)]
 pub struct Project {
@@ -222,6 +224,8 @@ pub fn load(project: &Project, name: &str) -> (Option<Bundle>, Vec<Diagnostic>) 
         })
     })();
     let mut diagnostics = reader.diagnostics;
+    diagnostics.extend(misnamed::of_workflow(project, &folder));
+    diagnostics.extend(misnamed::of_tests(project, &folder.join("tests")));
     let Some(mut bundle) = parts.filter(|_| !diagnostics.iter().any(Diagnostic::is_error)) else {
         return (None, diagnostics);
     };
@@ -356,25 +360,7 @@ impl Reader<'_> {
     fn part<T: DeserializeOwned>(&mut self, kind: FileKind) -> Result<Option<Part<T>>, Noted> {
         let path = kind.path().expect("a part of a bundle has a path");
         let path = self.folder.join(path);
-        let part = self.read(kind, &path);
-        if matches!(part, Ok(None)) {
-            self.misplaced(&path);
-        }
-        part
-    }
-
-    /// Warns of a file that lies in the wrong one of a workflow's two folders.
-    fn misplaced(&mut self, path: &Path) {
-        let name = path.file_name().unwrap_or_default();
-        let folders = [self.folder, &self.folder.join("extended_orchestration")];
-        let mut others = folders.map(|it| it.join(name)).into_iter();
-        if let Some(elsewhere) = others.find(|it| it != path && it.is_file()) {
-            let [lies, belongs] = [&*elsewhere, path].map(|it| self.project.shown(it));
-            let message = format!("`{lies}` is not read where it lies");
-            let warning = Diagnostic::warning(Code::NotActedOn, message);
-            self.diagnostics
-                .push(warning.help(format!("move it to `{belongs}`")));
-        }
+        self.read(kind, &path)
     }
 
     /// A DAG may come from another program, so it may be JSON as well.
@@ -387,10 +373,6 @@ impl Reader<'_> {
                 let message = "this workflow has its DAG twice, as YAML and as JSON";
                 let at = yaml.place("");
                 self.note(Diagnostic::error(Code::DuplicateName, message).at(at))
-            }
-            (None, None) => {
-                self.misplaced(&path);
-                Ok(None)
             }
             (yaml, json) => Ok(yaml.or(json)),
         }

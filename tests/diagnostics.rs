@@ -295,7 +295,10 @@ providers:
             error MZ501 orchestrator.yaml:2:21 the `base_url` of the provider `local` is none: `localhost:8080/v1`: `localhost` is neither `https` nor `http`
             error MZ501 orchestrator.yaml:4:21 the `base_url` of the provider `third` is none: `models.example/v1`: relative URL without a base
             warning MZ316 tools.yaml:2:5 the program `no-such-tool` of the tool `t` cannot be started here: no folder of `PATH` has it
+            warning MZ208 tools.yaml:2:13 `t` is never called by `A`: what is `kind: command` calls no tools
+            warning MZ208 tools.yaml:3:13 `u` is never called by `A`: what is `kind: command` calls no tools
             warning MZ316 tools.yaml:5:5 the program `./no-such-server` of the tool server `s` cannot be started here: there is no such file
+            warning MZ208 tools.yaml:5:22 no tool of `s` is ever called by `A`: what is `kind: command` calls no tools
         "#]],
     );
 }
@@ -424,4 +427,43 @@ agents: [{{name: P, system_message: x, runtime: {{kind: openai, api_key_env: OPE
         "#]],
     );
     check(&agents(", api_key_env: OPENAI_API_KEY"), expect![""]);
+}
+
+#[test]
+fn files_whose_names_are_nearly_right_are_named() {
+    let names = [
+        "tools.yml",
+        "Agents.yaml",
+        "agents.yml",
+        "middlewares.yaml",
+        "structured-outputs.yaml",
+        "orchestator.yaml",
+        "task_batch.yaml",
+        "extended_orchestration/acmp.yaml",
+        "extended_orchestration/task_dag.yml",
+        "tests/one.yml",
+        // What lies beside is nobody's business.
+        "agents_old.yaml",
+        "notes.yaml",
+        "agents.py",
+        "prices.yaml",
+        "tools.md",
+        "pools.json",
+    ];
+    let files = names.map(|it| format!("=== {it}\nx: 1\n"));
+    let agents = "=== agents.yaml\nagents: [{name: A, runtime: {kind: scripted, replies: [x]}}]\n=== orchestrator.yaml\ninitial_agent: A\n";
+    check(
+        &[agents, &files.concat()].concat(),
+        expect![[r#"
+        warning MZ208 agents.yml:1:1 `workflows/W/agents.yml` is not read
+        warning MZ208 acmp.yaml:1:1 `workflows/W/extended_orchestration/acmp.yaml` is not read
+        warning MZ208 task_dag.yml:1:1 `workflows/W/extended_orchestration/task_dag.yml` is not read
+        warning MZ208 middlewares.yaml:1:1 `workflows/W/middlewares.yaml` is not read
+        warning MZ208 orchestator.yaml:1:1 `workflows/W/orchestator.yaml` is not read
+        warning MZ208 structured-outputs.yaml:1:1 `workflows/W/structured-outputs.yaml` is not read
+        warning MZ208 task_batch.yaml:1:1 `workflows/W/task_batch.yaml` is not read
+        warning MZ208 one.yml:1:1 `workflows/W/tests/one.yml` is not read
+        warning MZ208 tools.yml:1:1 `workflows/W/tools.yml` is not read
+    "#]],
+    );
 }

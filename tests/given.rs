@@ -342,6 +342,7 @@ tools: [{agent: A, file: nowhere.py, function: f}]
             exit 2
             MZ313 workflows/W/agents.yaml:2:12 the template of `A` does not compile in line 1: syntax error: unexpected end of input, expected end of variable block
             MZ314 workflows/W/agents.yaml:3:12 the template of `B` cannot be read: `workflows/W/nowhere.jinja`
+            MZ208 workflows/W/tools.yaml:1:17 `f` is never called by `A`: what is `kind: template` calls no tools
             MZ314 workflows/W/tools.yaml:1:26 the file `nowhere.py` of this tool is not there
         "#]],
     );

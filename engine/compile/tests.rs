@@ -9,6 +9,7 @@ use crate::{diagnostic::File, schema::FileKind};
 mod agents;
 mod batches;
 mod providers;
+mod tools;
 mod transitions;
 
 /// Agents that a case need not be about: a planner, two workers, and one to speak after them.
@@ -211,6 +212,7 @@ tools:
             error MZ204 tools:3:86 only the engine writes the variable `input`
             warning MZ304 tools:3:107 the variable `trys` is not declared
             error MZ204 tools:3:170 `por` is no outcome of this tool (poor?)
+            warning MZ208 tools:4:13 `h` is never called by `A`: what is `kind: scripted` calls no tools
             warning MZ208 tools:4:50 an `outcome` is accepted but not acted on without `auto_tool_call: true`: what a model calls tells the model alone
             error MZ204 tools:4:87 only the engine writes the variable `current_task`
         "#]],
@@ -236,11 +238,16 @@ tools:
         ),
         nothing,
         expect![[r#"
+            warning MZ208 tools:2:13 `f` is never called by `A`: what is `kind: scripted` calls no tools
             error MZ302 tools:3:13 no file defines an agent `a` (A?)
             error MZ303 tools:4:5 an agent has two tools named `f`
+            warning MZ208 tools:4:14 `f` is never called by `A`: what is `kind: scripted` calls no tools
             error MZ302 tools:4:17 no file defines an agent `C`
+            warning MZ208 tools:4:20 `f` is never called by `B`: what is `kind: scripted` calls no tools
             error MZ207 tools:5:5 a tool has either `file` and `function`, or `command` and `name`
+            warning MZ208 tools:5:13 `g` is never called by `A`: what is `kind: scripted` calls no tools
             error MZ207 tools:6:5 a tool has either `file` and `function`, or `command` and `name`
+            warning MZ208 tools:7:13 `h` is never called by `A`: what is `kind: scripted` calls no tools
             error MZ204 tools:7:22 the file of a tool lies in the workflow's folder, not at `../x.py`
             warning MZ208 tools:8:52 a tool that is shown to a person is accepted but not acted on: nobody looks at a run of this version
         "#]],
@@ -271,10 +278,15 @@ initial_agent: A
         ),
         nothing,
         expect![[r#"
+            warning MZ208 tools:2:13 `weigh` is never called by `A`: what is `kind: scripted` calls no tools
+            warning MZ208 tools:4:23 no tool of `s` is ever called by `A`: what is `kind: scripted` calls no tools
             error MZ302 tools:4:26 no file defines an agent `C`
             error MZ303 tools:4:52 an agent has two tools named `weigh`
+            warning MZ208 tools:5:22 no tool of `t` is ever called by `A`: what is `kind: scripted` calls no tools
             error MZ207 tools:6:5 a tool server has either `command`, or `url`
+            warning MZ208 tools:6:22 no tool of `u` is ever called by `A`: what is `kind: scripted` calls no tools
             error MZ207 tools:7:5 a tool server has either `command`, or `url`
+            warning MZ208 tools:7:22 no tool of `v` is ever called by `A`: what is `kind: scripted` calls no tools
             error MZ303 tools:7:64 an agent has two tools named `x`
             warning MZ315 transition_graph:3:108 `A` has no tool `t_burn`, so this rule never holds (burn?)
         "#]],

@@ -198,6 +198,21 @@ pub struct ChoiceOfValue {
     pub json: Value,
 }
 
+impl Runtime {
+    /// As its `kind` is written.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Runtime::Openai { .. } => "openai",
+            Runtime::Command { .. } => "command",
+            Runtime::Template { .. } => "template",
+            Runtime::A2a { .. } => "a2a",
+            Runtime::Acmp { .. } => "acmp",
+            Runtime::Human { .. } => "human",
+            Runtime::Scripted { .. } => "scripted",
+        }
+    }
+}
+
 impl Choice {
     /// What is shown.
     pub fn text(&self) -> &str {

@@ -89,8 +89,8 @@ fn a_dag_may_be_carried_out_by_providers_alone_and_a_file_in_the_wrong_folder_is
     let checked = project.run(&["check", "W"]);
     assert_eq!(checked.code, 2, "{}", checked.stderr);
     for wanted in [
-        "warning[MZ208]: `workflows/W/extended_orchestration/acmp.yaml` is not read where it lies",
-        "move it to `workflows/W/acmp.yaml`",
+        "warning[MZ208]: `workflows/W/extended_orchestration/acmp.yaml` is not read",
+        "name it `acmp.yaml`, seen from the workflow's folder",
         "error[MZ416]: nobody who may be asked serves the capability `echo`",
     ] {
         assert!(
