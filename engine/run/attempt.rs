@@ -42,8 +42,9 @@ pub(super) struct Asking {
 impl Asking {
     /// Straight on: question, answer, acceptance.
     pub(super) async fn make(mut self, agent: Arc<dyn Agent>) -> Answer {
+        // What few attempts need is not part of every one's future, which would be moved about with it.
         if let Some(around) = &self.around {
-            around.before(&mut self.request).await;
+            Box::pin(around.before(&mut self.request)).await;
         }
         let shape = self.request.shape.clone();
         let invocation = self.request.invocation.clone();
@@ -66,7 +67,7 @@ impl Asking {
         };
         if let (Some(around), Ok(output)) = (&self.around, &answer.output) {
             let whose = (&*self.terms.agent, id.as_deref());
-            if let Err(rejection) = around.after(whose, output, &witness).await {
+            if let Err(rejection) = Box::pin(around.after(whose, output, &witness)).await {
                 answer.output = Err(rejection);
             }
         }
