@@ -95,6 +95,23 @@ pub struct Start<'a> {
     pub withdrawals: Option<Withdrawals>,
 }
 
+impl<'a> Start<'a> {
+    /// A run that is given nothing, and of which nothing is written down.
+    pub fn bare(id: impl Into<Arc<str>>, folder: &'a Path) -> Start<'a> {
+        Start {
+            id: id.into(),
+            folder,
+            context: Context::default(),
+            plan: None,
+            log: Log::default(),
+            tools: Tools::default(),
+            budget: Limit::default(),
+            grace: Duration::ZERO,
+            withdrawals: None,
+        }
+    }
+}
+
 /// Hears what a run says about itself.
 pub type Hear<'a> = &'a mut (dyn FnMut(&RunEvent) + Send);
 

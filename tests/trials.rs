@@ -69,6 +69,16 @@ fn without_tests_it_is_said_how_to_write_one() {
     "#]].assert_eq(&ran.stderr);
 }
 
+/// What is told of tests, but for how long they took and where they wrote.
+fn told(stderr: &str) -> String {
+    let lines = stderr.lines().filter(|it| !it.contains("what it wrote"));
+    let told = lines.map(|it| match it.split_once(" (") {
+        Some((told, _)) if it.starts_with("test ") => format!("{told}\n"),
+        _ => format!("{it}\n"),
+    });
+    told.collect()
+}
+
 #[test]
 fn what_does_not_hold_is_named() {
     let project = Project::of(FILES);
@@ -87,14 +97,6 @@ expect:
     project.write("workflows/W/tests/bad.yaml", bad);
     let ran = project.run(&["test", "W"]);
     assert_eq!(ran.code, 1);
-    let lines = ran
-        .stderr
-        .lines()
-        .filter(|it| !it.contains("what it wrote"));
-    let told = lines.map(|it| match it.split_once(" (") {
-        Some((told, _)) if it.starts_with("test ") => format!("{told}\n"),
-        _ => format!("{it}\n"),
-    });
     expect![[r#"
         test bad ... FAILED
             the run is partial in the test, and completed in fact
@@ -111,7 +113,7 @@ expect:
         test silent ... ok
         2 passed, 1 failed
     "#]]
-    .assert_eq(&told.collect::<String>());
+    .assert_eq(&told(&ran.stderr));
     assert!(
         project
             .path(".mozaiks/tests/W/bad/artifacts/a.txt")
@@ -266,14 +268,6 @@ expect: {context: {verdict: accept}}
     );
     let ran = project.run(&["test", "W"]);
     assert_eq!(ran.code, 1);
-    let lines = ran
-        .stderr
-        .lines()
-        .filter(|it| !it.contains("what it wrote"));
-    let told = lines.map(|it| match it.split_once(" (") {
-        Some((told, _)) if it.starts_with("test ") => format!("{told}\n"),
-        _ => format!("{it}\n"),
-    });
     expect![[r#"
         test again ... ok
         test nobody ... ok
@@ -287,5 +281,5 @@ expect: {context: {verdict: accept}}
         test text ... ok
         test value ... ok
         5 passed, 2 failed
-    "#]].assert_eq(&told.collect::<String>());
+    "#]].assert_eq(&told(&ran.stderr));
 }

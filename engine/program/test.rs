@@ -25,13 +25,12 @@ use crate::{
         human::{Nobody, People},
         scripted::Scripted,
     },
-    budget::Limit,
     compile::Workflow,
     contract::{runtime::Runtime, test::Test},
     diagnostic::{Code, Diagnostic},
     load::{self, Part, Project},
     report,
-    run::{self, Log, Start, Status},
+    run::{self, Start, Status},
     source::pointer,
 };
 
@@ -243,15 +242,11 @@ fn carry_out(test: Ready, workflow: &Workflow, folder: &Path) -> anyhow::Result<
     let faults = match test.inputs.prepare(workflow) {
         Ok((context, plan)) => {
             let start = Start {
-                id: format!("test-{}", test.name).into(),
-                folder: &folder,
                 context,
                 plan: plan.as_ref(),
-                log: Log::default(),
                 tools: super::tools(workflow).on_tape(test.tape.of_tools()),
-                budget: Limit::default(),
                 grace: test.tape.grace(Duration::ZERO),
-                withdrawals: None,
+                ..Start::bare(format!("test-{}", test.name), &folder)
             };
             let (tape, agents) = (&test.tape, &test.agents);
             let (ending, stopped) = tape.on_runtime(|cancel| async move {

@@ -1,14 +1,13 @@
 //! From a planner's answer to an accepted plan: the search for the task list, and the rounds of repair.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc};
 
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::{Hear, Log, Run, Spoken, Start, Stop, turn};
+use super::{Hear, Run, Spoken, Start, Stop, turn};
 use crate::{
     agent::Agents,
-    budget::Limit,
     compile::{Batch, Emits, Workflow, shapes_of},
     context::{Context, Json},
     contract::task_batches::{Rerun, SourceKind},
@@ -44,15 +43,9 @@ pub async fn ask_planner(
     cancel: &CancellationToken,
 ) -> anyhow::Result<Planned> {
     let start = Start {
-        id: "plan".into(),
-        folder: Path::new(""),
         context,
-        plan: None,
-        log: Log::default(),
         tools,
-        budget: Limit::default(),
-        grace: Duration::ZERO,
-        withdrawals: None,
+        ..Start::bare("plan", Path::new(""))
     };
     let mut run = Run::new(workflow, agents, start, cancel);
     run.turn = 1;

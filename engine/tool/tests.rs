@@ -147,19 +147,30 @@ fn function(name: &str) -> ToolSpec {
 }
 
 fn world(tools: Vec<ToolSpec>) -> World {
+    let env = [("TOOL_SEEN", "1"), ("TOOL_SECRET", "2")];
+    world_of(FILE, tools, &env, &[])
+}
+
+/// One with a file of functions, which may see the first of these variables, and with these for secrets.
+fn world_of(
+    file: &str,
+    tools: Vec<ToolSpec>,
+    env: &[(&'static str, &str)],
+    secrets: &[&str],
+) -> World {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("tools")).unwrap();
-    fs::write(folder.path().join("tools/f.py"), FILE).unwrap();
+    fs::write(folder.path().join("tools/f.py"), file).unwrap();
     let specs = ToolSpecs {
         tools,
-        env: vec![crate::contract::name::Name::from_static("TOOL_SEEN")],
+        env: vec![crate::contract::name::Name::from_static(env[0].0)],
         folder: folder.path().to_owned(),
         project: folder.path().to_owned(),
         ..ToolSpecs::default()
     };
     let path = std::env::var("PATH").unwrap();
-    let env = Env::fixed([("PATH", &*path), ("TOOL_SEEN", "1"), ("TOOL_SECRET", "2")]);
-    let tools = Tools::new(&specs, Secrets::default(), &env);
+    let env = Env::fixed([("PATH", &*path)].into_iter().chain(env.iter().copied()));
+    let tools = Tools::new(&specs, Secrets::of(secrets.iter().copied(), &env), &env);
     World { folder, tools }
 }
 

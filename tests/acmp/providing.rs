@@ -84,6 +84,15 @@ impl Serving {
         told.expect("it is taken once").expect("it reads")
     }
 
+    /// What `acmp.yaml` says of it, to those who are to ask it for these capabilities.
+    pub(crate) fn acmp(&self, carrier: Carrier, capabilities: &[&str]) -> Value {
+        json!({ "providers": [{
+            "name": "next door",
+            "endpoint": carrier.endpoint(&self.port),
+            "capabilities": capabilities,
+        }] })
+    }
+
     /// Of the process.
     pub(crate) fn id(&self) -> u32 {
         self.program.id()
@@ -239,12 +248,8 @@ fn l1_08_a_buyer_without_the_token_is_not_let_in() {
 }
 
 fn shown(carrier: Carrier, project: &Project, serving: &Serving) {
-    let acmp = json!({ "providers": [{
-        "name": "next door",
-        "endpoint": carrier.endpoint(&serving.port),
-        "capabilities": ["echo"],
-        "token_env": "MY_TOKEN",
-    }] });
+    let mut acmp = serving.acmp(carrier, &["echo"]);
+    acmp["providers"][0]["token_env"] = json!("MY_TOKEN");
     project.write("acmp.json", acmp.to_string());
     project.write("dag.json", one(&json!({})));
     let arguments = ["dag", "dag.json", "--acmp", "acmp.json", "--json"];
@@ -367,11 +372,7 @@ fn wherever_the_buyer_dies_nothing_is_carried_out_twice() {
         let project = Project::of(SERVED);
         let serving = Serving::start(&project, None);
         let carrier = [Websocket, Http][at % 2];
-        let acmp = json!({ "providers": [{
-            "name": "next door",
-            "endpoint": carrier.endpoint(&serving.port),
-            "capabilities": ["count"],
-        }] });
+        let acmp = serving.acmp(carrier, &["count"]);
         project.write("acmp.json", acmp.to_string());
         project.write("dag.json", dag.to_string());
         let arguments = ["dag", "dag.json", "--acmp", "acmp.json"];

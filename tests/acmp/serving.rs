@@ -384,11 +384,7 @@ fn l2_34_wherever_the_buyer_dies_the_same_comes_of_edges_that_stream() {
         let project = Project::of(SERVED);
         let serving = Serving::start(&project, None);
         let carrier = [Websocket, Http][at % 2];
-        let acmp = json!({ "providers": [{
-            "name": "next door",
-            "endpoint": carrier.endpoint(&serving.port),
-            "capabilities": ["twice", "again"],
-        }] });
+        let acmp = serving.acmp(carrier, &["twice", "again"]);
         project.write("acmp.json", acmp.to_string());
         project.write("dag.json", dag.to_string());
         let arguments = ["dag", "dag.json", "--acmp", "acmp.json"];

@@ -16,7 +16,6 @@ use std::{
 use mozaiks::{
     accept::{self, Terms},
     agent::{Agent, Agents, Answer, Leave, Reply, Request, Streams, Witness},
-    budget::Limit,
     compile::{self, Workflow},
     context::{Context, Json, Sees, View},
     event::{RunEvent, TaskEnd},
@@ -25,7 +24,6 @@ use mozaiks::{
     plan::{self, Origin},
     prompt::Prompt,
     run::{self, Log, Start},
-    tool::Tools,
 };
 use tokio::{runtime::Runtime, sync::Semaphore, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -285,15 +283,8 @@ impl Bench {
         static RUNS: AtomicUsize = AtomicUsize::new(0);
         let run = RUNS.fetch_add(1, Ordering::Relaxed);
         let start = Start {
-            id: format!("bench-{run}").into(),
-            folder: self.folder.path(),
-            context: Context::default(),
-            plan: None,
             log,
-            tools: Tools::default(),
-            budget: Limit::default(),
-            grace: Duration::ZERO,
-            withdrawals: None,
+            ..Start::bare(format!("bench-{run}"), self.folder.path())
         };
         let ran = run::workflow(&self.workflow, agents, start, &mut hear, &cancel);
         let ending = self.runtime.block_on(ran);

@@ -21,15 +21,12 @@ use crate::{
     accept::{Failure, Rejection},
     acmp::chunks::{self, Chunk},
     agent::{Agent, Agents, Answer, Chunks, Ready, Reply, Request},
-    budget::Limit,
     compile::Workflow,
-    context::Context,
     diagnostic::File,
     event::RunEvent,
     load::Project,
-    run::{Log, Start, workflow},
+    run::{Start, workflow},
     source::Source,
-    tool::Tools,
 };
 
 /// What a task puts out, bit by bit.
@@ -202,17 +199,7 @@ impl World {
                 assert_eq!(before, None, "a task ends once");
             }
         };
-        let start = Start {
-            id: "run".into(),
-            folder: Path::new("/nowhere"),
-            context: Context::default(),
-            plan: None,
-            log: Log::default(),
-            tools: Tools::default(),
-            budget: Limit::default(),
-            grace: Duration::ZERO,
-            withdrawals: None,
-        };
+        let start = Start::bare("run", Path::new("/nowhere"));
         let mut runtime = Builder::new_current_thread();
         let runtime = runtime.enable_time().start_paused(true).build();
         let runtime = runtime.expect("it can be built");

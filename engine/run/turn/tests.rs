@@ -6,11 +6,8 @@ use crate::{
         build,
         human::{Nobody, People},
     },
-    budget::Limit,
     compile::{compile, tests::bundle},
-    context::Context,
-    run::{self, Log, Start},
-    tool::Tools,
+    run::{self, Start},
 };
 
 use super::*;
@@ -31,17 +28,7 @@ limits: {turn_timeout_seconds: 7}
     let nobody: Arc<dyn People> = Arc::new(Nobody);
     let agents = build::all(&workflow, &nobody, None).expect("they are there");
     let folder = tempfile::tempdir().expect("there is room");
-    let start = Start {
-        id: "r".into(),
-        folder: folder.path(),
-        context: Context::default(),
-        plan: None,
-        log: Log::default(),
-        tools: Tools::default(),
-        budget: Limit::default(),
-        grace: Duration::ZERO,
-        withdrawals: None,
-    };
+    let start = Start::bare("r", folder.path());
     let (begun, mut rejected) = (Instant::now(), Vec::new());
     let mut hear = |it: &RunEvent| {
         if let RunEvent::TurnRejected { failure, .. } = it {

@@ -38,20 +38,7 @@ def bursts(): sys.stdout.write("x" * (4 << 20) + "y" * (4 << 20) + " end")
 const KEY: &str = "k-0123456789-abcdefghij";
 
 fn world(tools: Vec<ToolSpec>) -> World {
-    let folder = tempfile::tempdir().unwrap();
-    fs::create_dir(folder.path().join("tools")).unwrap();
-    fs::write(folder.path().join("tools/f.py"), FILE).unwrap();
-    let specs = ToolSpecs {
-        tools,
-        env: vec![crate::contract::name::Name::from_static("TOKEN")],
-        folder: folder.path().to_owned(),
-        project: folder.path().to_owned(),
-        ..ToolSpecs::default()
-    };
-    let path = std::env::var("PATH").unwrap();
-    let env = Env::fixed([("PATH", &*path), ("TOKEN", KEY)]);
-    let tools = Tools::new(&specs, Secrets::of(["TOKEN"], &env), &env);
-    World { folder, tools }
+    world_of(FILE, tools, &[("TOKEN", KEY)], &["TOKEN"])
 }
 
 fn functions(names: &[&str]) -> World {
